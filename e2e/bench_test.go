@@ -3,11 +3,13 @@ package e2e_test
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,14 +34,21 @@ type benchFixture struct {
 	pods      []string
 }
 
-func newBenchFixture(b *testing.B, pods int, protected bool) *benchFixture {
+// newBenchFixture creates the pods of a run, and a protector unless the webhook shall review them without one.
+func newBenchFixture(b *testing.B, pods int, run string) *benchFixture {
 	b.Helper()
 	labels := map[string]string{}
-	if !protected {
+	if run == "unprotected" {
 		labels[v1alpha1.LabelExempt] = "true"
 	}
 	n := newBenchNamespace(b, labels)
-	n.protect("web", 1)
+	switch run {
+	case "reviewed": // an earlier protector could protect for a while after its deletion
+	case "refused":
+		n.protect("web", int32(pods+sparePods))
+	default:
+		n.protect("web", 1)
+	}
 	n.createPods(pods)
 	return n
 }
@@ -83,14 +92,43 @@ const sparePods = 100
 // createPods creates the pods and waits until they are counted.
 func (n *benchFixture) createPods(pods int) {
 	n.Helper()
-	app := storm.Application{Namespace: n.namespace, Name: "web", Pods: pods + sparePods, GraceSeconds: []int64{defaultGraceSeconds}}
-	n.noError(app.DeployBare(n.Context(), []storm.Cell{n.cell}))
+	n.deploy("web", pods+sparePods)
 	n.waitUntilCounted(pods + sparePods)
-	list, err := n.cell.Client.CoreV1().Pods(n.namespace).List(n.Context(), metav1.ListOptions{})
-	n.noError(err)
-	for _, pod := range list.Items[:pods] {
-		n.pods = append(n.pods, pod.Name)
+	n.pods = n.runningPods(pods + sparePods)[:pods]
+}
+
+// deploy creates pods of an application, several at a time.
+func (n *benchFixture) deploy(app string, pods int) {
+	n.Helper()
+	const parts = 4
+	var creating errgroup.Group
+	for part := range parts {
+		a := storm.Application{
+			Namespace: n.namespace, Name: app, Instance: fmt.Sprint(part), Pods: (pods + part) / parts, GraceSeconds: []int64{defaultGraceSeconds},
+		}
+		creating.Go(func() error { return a.DeployBare(n.Context(), []storm.Cell{n.cell}) })
 	}
+	n.noError(creating.Wait())
+}
+
+// runningPods waits until all pods run, because the API server does not call the webhook for a pod without a node.
+func (n *benchFixture) runningPods(pods int) (names []string) {
+	n.Helper()
+	n.waitUntil(func(ctx context.Context) string {
+		list, err := n.cell.Client.CoreV1().Pods(n.namespace).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+		n.noError(err)
+		names = nil
+		for _, pod := range list.Items {
+			if pod.Status.Phase == corev1.PodRunning {
+				names = append(names, pod.Name)
+			}
+		}
+		if len(names) != pods {
+			return fmt.Sprintf("%d of %d pods are running", len(names), pods)
+		}
+		return ""
+	})
+	return names
 }
 
 // waitUntilCounted waits until each protector has this number of available pods.
@@ -196,13 +234,6 @@ func (n *benchFixture) countWrites() (stop func() int) {
 	}
 }
 
-// deleteProtector deletes the protector. From then on the webhook reviews removals and allows them without further work.
-func (n *benchFixture) deleteProtector() {
-	n.Helper()
-	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: n.namespace, Name: "web"}}
-	n.noError(n.Cores[0].Delete(n.Context(), p))
-}
-
 // waitForNodes waits until the nodes have finished with the removed pods, so that this work does not fall into the next run.
 func (n *benchFixture) waitForNodes() {
 	n.Helper()
@@ -232,83 +263,152 @@ func (n *benchFixture) withPausedNodes(do func()) {
 // benchmarkRuns are the cases that benchmarks compare: without Breakwater, with a webhook call that does nothing, and with a protector.
 var benchmarkRuns = []string{"unprotected", "reviewed", "protected"}
 
-// BenchmarkStorm removes pods of one protector with 64 clients, as fast as possible, in each run in turn. Each round begins with another
-// run, because the speed of the machine varies over minutes. A run takes some seconds: in a shorter one, a single garbage collection of an
-// API server would decide the result.
+// alternate calls do for each run, and begins with a random one, because the speed of the machine varies over minutes.
+func alternate(runs []string, do func(run string)) {
+	first := rand.IntN(len(runs))
+	for turn := range runs {
+		do(runs[(first+turn)%len(runs)])
+	}
+}
+
+// BenchmarkStorm removes pods of one protector with 64 clients, as fast as possible, in each run in turn. A run takes some seconds: in a
+// shorter one, a single garbage collection of an API server would decide the result.
 func BenchmarkStorm(b *testing.B) {
 	const clients, pods = 64, 2000
-	took, writes, rounds := map[string]time.Duration{}, 0, 0
-	used := cpuTimes{}
+	u, writes := usage{}, 0
 	for b.Loop() {
-		for turn := range benchmarkRuns {
-			run := benchmarkRuns[(rounds+turn)%len(benchmarkRuns)]
-			n := newBenchFixture(b, pods, run != "unprotected")
+		alternate(benchmarkRuns, func(run string) {
+			n := newBenchFixture(b, pods, run)
 			stop := func() int { return 0 }
-			switch run {
-			case "reviewed":
-				n.deleteProtector()
-			case "protected":
+			if run == "protected" {
 				stop = n.countWrites()
 			}
 			n.withPausedNodes(func() {
-				before := cpuTimeByProcess()
-				_, total := n.removeAll(clients)
-				used.add(run, before)
-				took[run] += total
+				u.measure(run, pods, func() time.Duration { _, total := n.removeAll(clients); return total })
 				writes += stop()
 			})
 			n.waitForNodes()
+		})
+	}
+	u.report(b)
+	b.ReportMetric(u.over("protected", "unprotected"), "ratio")
+	b.ReportMetric(u.over("reviewed", "unprotected"), "reviewed-ratio")
+	b.ReportMetric(u.over("protected", "reviewed"), "protected-over-reviewed")
+	b.ReportMetric(u["protected"].cpuMilliseconds()-u["reviewed"].cpuMilliseconds(), "cpu-ms-over-reviewed")
+	b.ReportMetric(float64(writes)/float64(u["protected"].removals), "writes/removal")
+}
+
+// BenchmarkRefusals compares removals that a protector without budget denies with those that a webhook admits which does nothing. A client
+// whose removal was denied continues with the next. A denial must not write to the core.
+func BenchmarkRefusals(b *testing.B) {
+	const clients, requests, pods = 64, 2000, 200
+	u := usage{}
+	for b.Loop() {
+		alternate([]string{"reviewed", "refused"}, func(run string) {
+			if run == "reviewed" {
+				n := newBenchFixture(b, requests, run)
+				n.withPausedNodes(func() {
+					u.measure(run, requests, func() time.Duration { _, total := n.removeAll(clients); return total })
+				})
+				n.waitForNodes()
+				return
+			}
+			n := newBenchFixture(b, pods, run)
+			n.pods = slices.Repeat(n.pods, requests/pods)
+			stop := n.countWrites()
+			u.measure(run, requests, func() time.Duration { return n.requestDenials(clients) })
+			if writes := stop(); writes != 0 {
+				b.Errorf("%d denials caused %d writes to the protector, want 0", requests, writes)
+			}
+		})
+	}
+	u.report(b)
+	b.ReportMetric(u.over("refused", "reviewed"), "refused-over-reviewed")
+}
+
+// requestDenials requests the removal of each pod, and returns how long all denials took together.
+func (n *benchFixture) requestDenials(clients int) time.Duration {
+	n.Helper()
+	began := time.Now()
+	n.deleteEach(clients, func(_ time.Duration, err error) (more bool) {
+		if storm.OutcomeOf(err) != storm.Refused {
+			n.Errorf("delete a pod at budget 0: got %v, want a denial", err)
 		}
-		rounds++
-	}
-	removals := float64(pods * rounds)
-	for _, run := range benchmarkRuns {
-		b.ReportMetric(removals/took[run].Seconds(), run+"/s")
-		used.report(b, run, removals)
-	}
-	b.ReportMetric(took["unprotected"].Seconds()/took["protected"].Seconds(), "ratio")
-	b.ReportMetric(took["unprotected"].Seconds()/took["reviewed"].Seconds(), "reviewed-ratio")
-	b.ReportMetric(float64(writes)/removals, "writes/removal")
-	b.ReportMetric(0, "ns/op")
+		return true
+	})
+	return time.Since(began)
 }
 
-// cpuTimes maps each run to the CPU time that each process used.
-type cpuTimes map[string]map[string]time.Duration
+// usage maps each run to what it took in all rounds.
+type usage map[string]*used
 
-func (p cpuTimes) add(run string, before map[string]time.Duration) {
-	if p[run] == nil {
-		p[run] = map[string]time.Duration{}
+type used struct {
+	removals int
+	took     time.Duration
+	cpu      map[string]time.Duration // by process
+}
+
+// measure adds a run of that many removals. do returns how long they took.
+func (u usage) measure(run string, removals int, do func() time.Duration) {
+	if u[run] == nil {
+		u[run] = &used{cpu: map[string]time.Duration{}}
 	}
-	for name, used := range cpuTimeByProcess() {
-		p[run][name] += used - before[name]
+	before := cpuTimeByProcess()
+	u[run].took += do()
+	u[run].removals += removals
+	for name, now := range cpuTimeByProcess() {
+		u[run].cpu[name] += now - before[name]
 	}
 }
 
-// report reports the CPU time of each process per removal, in milliseconds. It omits processes that use less than 0.02 ms.
-func (p cpuTimes) report(b *testing.B, run string, removals float64) {
+// over returns the rate of a run divided by that of another run.
+func (u usage) over(run, base string) float64 { return u[run].perSecond() / u[base].perSecond() }
+
+func (u *used) perSecond() float64 { return float64(u.removals) / u.took.Seconds() }
+
+// cpuMilliseconds returns the CPU time of all processes for each removal.
+func (u *used) cpuMilliseconds() (sum float64) {
+	for _, each := range u.cpu {
+		sum += each.Seconds() * 1000 / float64(u.removals)
+	}
+	return sum
+}
+
+// report reports removals per second of each run, and the CPU time of each process per removal, in milliseconds. It omits processes that use
+// less than 0.02 ms.
+func (u usage) report(b *testing.B) {
 	b.Helper()
-	for name, used := range p[run] {
-		if each := used.Seconds() * 1000 / removals; each >= 0.02 {
-			b.ReportMetric(each, fmt.Sprintf("%s-%s-ms/removal", run, name))
+	for run, all := range u {
+		b.ReportMetric(all.perSecond(), run+"/s")
+		for name, used := range all.cpu {
+			if each := used.Seconds() * 1000 / float64(all.removals); each >= 0.02 {
+				b.ReportMetric(each, fmt.Sprintf("%s-%s-ms/removal", run, name))
+			}
 		}
 	}
+	b.ReportMetric(0, "ns/op")
 }
 
 // BenchmarkUncontendedDelete measures one client that removes one pod after the other. It also measures a single write of a protector's
 // status, which no webhook can avoid.
 func BenchmarkUncontendedDelete(b *testing.B) {
 	const times = 300
+	each := map[string][]time.Duration{}
 	for b.Loop() {
-		for _, run := range benchmarkRuns {
-			n := newBenchFixture(b, times, run != "unprotected")
-			if run == "reviewed" {
-				n.deleteProtector()
+		alternate(append(benchmarkRuns, "write"), func(run string) {
+			if run == "write" {
+				each[run] = append(each[run], newBenchFixture(b, 0, run).writeStatusSequentially(times)...)
+				return
 			}
-			each, _ := n.removeAll(1)
-			reportPercentiles(b, run, each)
-		}
-		reportPercentiles(b, "write", newBenchFixture(b, 0, true).writeStatusSequentially(times))
+			durations, _ := newBenchFixture(b, times, run).removeAll(1)
+			each[run] = append(each[run], durations...)
+		})
 	}
+	for run := range each {
+		reportPercentiles(b, run, each[run])
+	}
+	added := percentile(each["protected"], 99) - percentile(each["unprotected"], 99)
+	b.ReportMetric(added/percentile(each["write"], 99), "added-p99-over-write")
 	b.ReportMetric(0, "ns/op")
 }
 
@@ -343,9 +443,12 @@ func (n *benchFixture) writeStatusSequentially(times int) (durations []time.Dura
 
 func reportPercentiles(b *testing.B, run string, durations []time.Duration) {
 	b.Helper()
-	slices.Sort(durations)
 	for _, percent := range []int{50, 99} {
-		at := durations[len(durations)*percent/100]
-		b.ReportMetric(float64(at.Microseconds())/1000, fmt.Sprintf("%s-p%d-ms", run, percent))
+		b.ReportMetric(percentile(durations, percent), fmt.Sprintf("%s-p%d-ms", run, percent))
 	}
+}
+
+func percentile(durations []time.Duration, percent int) (milliseconds float64) {
+	sorted := slices.Sorted(slices.Values(durations))
+	return float64(sorted[len(sorted)*percent/100].Microseconds()) / 1000
 }

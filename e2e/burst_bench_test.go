@@ -3,11 +3,8 @@ package e2e_test
 import (
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"testing"
 	"time"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
 )
@@ -33,30 +30,25 @@ func BenchmarkWideStorm(b *testing.B) {
 // run compares the time until the budget is used with the time in which the same clients remove as many pods through a webhook that
 // allows everything.
 func (s burst) run(b *testing.B) {
-	took, durations := map[string][]time.Duration{}, map[string][]time.Duration{}
-	used, rounds := cpuTimes{}, 0
+	u, durations := usage{}, map[string][]time.Duration{}
 	for b.Loop() {
-		rounds++
-		for _, run := range []string{"reviewed", "protected"} {
+		alternate([]string{"reviewed", "protected"}, func(run string) {
 			n := s.newFixture(b, run == "protected")
 			n.withPausedNodes(func() {
-				before := cpuTimeByProcess()
-				each, total := s.play(n)
-				used.add(run, before)
-				took[run], durations[run] = append(took[run], total), append(durations[run], each...)
+				u.measure(run, s.budget(), func() time.Duration {
+					each, total := s.play(n)
+					durations[run] = append(durations[run], each...)
+					return total
+				})
 			})
-		}
+		})
 	}
-	for run := range took {
-		slices.Sort(took[run])
-		b.ReportMetric(took[run][len(took[run])/2].Seconds(), run+"-s")
+	u.report(b)
+	for run := range u {
 		reportPercentiles(b, run, durations[run])
-		used.report(b, run, float64(rounds*s.budget()))
 	}
-	reviewed, protected := took["reviewed"], took["protected"]
-	b.ReportMetric(float64(s.budget())/protected[len(protected)/2].Seconds(), "protected/s")
-	b.ReportMetric(protected[len(protected)/2].Seconds()/reviewed[len(reviewed)/2].Seconds(), "times-reviewed")
-	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(u.over("protected", "reviewed"), "protected-over-reviewed")
+	b.ReportMetric(u.over("reviewed", "protected"), "times-reviewed")
 }
 
 // newFixture creates the protectors, if there are any, and the pods, and waits until all pods are counted.
@@ -68,15 +60,10 @@ func (s burst) newFixture(b *testing.B, protected bool) *benchFixture {
 		if protected {
 			n.protect(name, int32(s.floor))
 		}
-		app := storm.Application{Namespace: n.namespace, Name: name, Pods: s.pods, GraceSeconds: []int64{defaultGraceSeconds}}
-		n.noError(app.DeployBare(b.Context(), []storm.Cell{n.cell}))
-	}
-	list, err := n.cell.Client.CoreV1().Pods(n.namespace).List(b.Context(), metav1.ListOptions{})
-	n.noError(err)
-	for _, pod := range list.Items {
-		n.pods = append(n.pods, pod.Name)
+		n.deploy(name, s.pods)
 	}
 	n.waitUntilCounted(s.pods)
+	n.pods = n.runningPods(s.protectors * s.pods)
 	return n
 }
 

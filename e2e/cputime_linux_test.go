@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -8,10 +9,13 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/measure"
 )
 
-// cpuTimeByProcess returns the CPU time that each kind of process on this machine has used so far. Processes of control planes are grouped
-// by program and cluster, our own processes by subcommand.
+// cpuTimeByProcess returns the CPU time that each kind of process of the suite has used so far. Processes of control planes are grouped
+// by program and cluster, our own processes by subcommand. Other suites may run on this machine.
 func cpuTimeByProcess() map[string]time.Duration {
-	return measure.CPUTimes("cmdline", func(_ int, commandLine string) string {
+	return measure.CPUTimes("cmdline", func(parent int, commandLine string) string {
+		if !strings.Contains(commandLine, loopSuite.Dir()) && parent != os.Getppid() {
+			return ""
+		}
 		return processName(strings.Split(commandLine, "\x00"))
 	})
 }
