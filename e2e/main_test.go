@@ -1,15 +1,19 @@
 package e2e_test
 
 import (
+	"flag"
 	"os"
 	"testing"
 
 	"github.com/breakwater-k8s/breakwater/e2e"
 )
 
-var loopSuite = e2e.NewSuite("federated", nil)
+var loopSuite = e2e.NewSuite("federated", putCoreProxy)
 
-func TestMain(m *testing.M) { os.Exit(loopSuite.Main(m)) }
+func TestMain(m *testing.M) {
+	flag.Parse()
+	os.Exit(loopSuite.Main(m))
+}
 
 type fixture = e2e.Fixture
 
