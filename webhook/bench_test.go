@@ -1,6 +1,7 @@
 package webhook_test
 
 import (
+	"flag"
 	"fmt"
 	"slices"
 	"sync"
@@ -12,31 +13,38 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
+var replicaRounds = flag.Int("rounds", 1, "how many times BenchmarkReplicas runs each number of replicas, in turn")
+
 // BenchmarkReplicas measures reviews of one protector by 64 callers, divided among replicas, against a real core. It
 // shows the throughput of a replica, and the cost of several replicas that write the same object.
 func BenchmarkReplicas(b *testing.B) {
-	for _, replicas := range []int{1, 2, 3, 4} {
-		b.Run(fmt.Sprint("replicas=", replicas), func(b *testing.B) {
-			l := newFixtureFor(b)
-			l.protect("web", 1, 1_000_000)
-			all := l.servePeers(replicas)
-			const warm = 1000 // until replicas have detected each other, and have connections
-			reviewAll(b, all, 64, 0, warm)
-			before := replicaCounts(all)
-			b.ResetTimer()
-			each := reviewAll(b, all, 64, warm, b.N)
-			b.StopTimer()
-			slices.Sort(each)
-			counts := replicaCounts(all)
-			writes, conflicts := counts.written-before.written, counts.conflicts-before.conflicts
-			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "removals/s")
-			b.ReportMetric(float64(writes)/float64(b.N), "writes/removal")
-			b.ReportMetric(float64(conflicts)/float64(writes), "conflicts/write")
-			b.ReportMetric(float64(counts.handedOver-before.handedOver)/float64(b.N), "handed-over/removal")
-			for _, percent := range []int{50, 99} {
-				b.ReportMetric(float64(each[len(each)*percent/100].Microseconds())/1000, fmt.Sprintf("p%d-ms", percent))
-			}
-		})
+	for range *replicaRounds {
+		for _, replicas := range []int{1, 2, 3, 4} {
+			b.Run(fmt.Sprint("replicas=", replicas), func(b *testing.B) { benchReplicas(b, replicas) })
+		}
+	}
+}
+
+func benchReplicas(b *testing.B, replicas int) {
+	b.Helper()
+	l := newFixtureFor(b)
+	l.protect("web", 1, 1_000_000)
+	all := l.servePeers(replicas)
+	const warm = 1000 // until replicas have detected each other, and have connections
+	reviewAll(b, all, 64, 0, warm)
+	before := replicaCounts(all)
+	b.ResetTimer()
+	each := reviewAll(b, all, 64, warm, b.N)
+	b.StopTimer()
+	slices.Sort(each)
+	counts := replicaCounts(all)
+	writes, conflicts := counts.written-before.written, counts.conflicts-before.conflicts
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "removals/s")
+	b.ReportMetric(float64(writes)/float64(b.N), "writes/removal")
+	b.ReportMetric(float64(conflicts)/float64(writes), "conflicts/write")
+	b.ReportMetric(float64(counts.handedOver-before.handedOver)/float64(b.N), "handed-over/removal")
+	for _, percent := range []int{50, 99} {
+		b.ReportMetric(float64(each[len(each)*percent/100].Microseconds())/1000, fmt.Sprintf("p%d-ms", percent))
 	}
 }
 

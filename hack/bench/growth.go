@@ -45,7 +45,7 @@ func growths() []growth {
 }
 
 func aggregatorGrowth(name, title, by, benchmark string) growth {
-	return growth{name, title, "aggregator", by, []panel{
+	return growth{name, title, "all-aggregator", by, []panel{
 		{"memory, MiB", []line{{"settled", benchmark, "aggregator-MiB-settled"}, {"peak", benchmark, "aggregator-MiB-peak"}}},
 		{"first aggregation, s", []line{
 			{"from start to all written", benchmark, "first-aggregation-s"},
@@ -62,7 +62,7 @@ func webhookGrowth() growth {
 			{"real core, spread", of("real", "spread"), unit}, {"real core, one protector", of("real", "one"), unit},
 		}
 	}
-	return growth{"webhook-protectors", "Webhook: more protectors, 64 callers", "webhook", "protectors", []panel{
+	return growth{"webhook-protectors", "Webhook: more protectors, 64 callers", "all-webhook", "protectors", []panel{
 		{"memory, MiB", []line{{"settled", of("real", "start"), "webhook-MiB-settled"}, {"peak after the storms", of("real", "one"), "webhook-MiB-peak"}}},
 		{"ready after, s", []line{{"real core", of("real", "start"), "ready-s"}}},
 		{"reviews a second", lines("reviews/s")},
@@ -73,7 +73,7 @@ func webhookGrowth() growth {
 
 func wideGrowth() growth {
 	of := func(part string) string { return `^Wide/protectors=10000/cells=(\d+)/` + part + `$` }
-	return growth{"wide", "Webhook: 10,000 protectors of more cells, stand-in core", "webhook", "cells", []panel{
+	return growth{"wide", "Webhook: 10,000 protectors of more cells, stand-in core", "all-webhook", "cells", []panel{
 		{"memory, MiB", []line{{"settled", of("start"), "webhook-MiB-settled"}, {"peak", of("start"), "webhook-MiB-peak"}}},
 		{"ready after, s", []line{{"stand-in core", of("start"), "ready-s"}}},
 		{"processor time, ms", []line{{"for a review with its write", of("spread"), "webhook-ms/review"}}},
@@ -82,7 +82,7 @@ func wideGrowth() growth {
 
 func cellGrowth() growth {
 	of := func(part string) string { return `^Cells/cells=(\d+)/` + part + `$` }
-	return growth{"cells", "One protector over more cells, real core", "cells", "cells", []panel{
+	return growth{"cells", "One protector over more cells, real core", "all-cells", "cells", []panel{
 		{"status, KiB", []line{{"20 reservations in each cell", of("write"), "KiB"}, {"none", of("idle-write"), "KiB"},
 			{"whole object with none", of("idle-write"), "object-KiB"}}},
 		{"one client, ms", []line{
@@ -96,7 +96,7 @@ func cellGrowth() growth {
 
 func replicaGrowth() growth {
 	const of = `^Replicas/replicas=(\d+)$`
-	return growth{"replicas", "One protector by more replicas of the webhook, real core, 64 callers", "webhook", "replicas", []panel{
+	return growth{"replicas", "One protector by more replicas of the webhook, real core, 64 callers", "all-webhook", "replicas", []panel{
 		{"removals a second", []line{{"all replicas", of, "removals/s"}}},
 		{"ms", []line{{"p50", of, "p50-ms"}, {"p99", of, "p99-ms"}}},
 		{"for each", []line{{"writes per removal", of, "writes/removal"}, {"conflicts per write", of, "conflicts/write"}}},

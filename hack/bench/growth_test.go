@@ -28,11 +28,13 @@ func TestDocs(t *testing.T) {
 	for _, g := range growths() {
 		before += "<!-- " + g.name + " begin -->\nold " + g.name + "\n<!-- " + g.name + " end -->\n"
 	}
-	if err := errors.Join(os.Mkdir(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(before), 0o600), os.Mkdir(filepath.Join(folder, "images"), 0o700)); err != nil {
+	goals := filepath.Join(folder, "reference", "performance.md")
+	if err := errors.Join(os.Mkdir(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(before), 0o600), os.Mkdir(filepath.Join(folder, "images"), 0o700),
+		os.WriteFile(goals, []byte("<!-- goals begin -->\n<!-- goals end -->\n"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	text := heading("cells", time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC), "0.25") + "\n" + cells
-	if err := writeDocs(folder, []record{parseRecord("cells", text)}); err != nil {
+	text := heading("all-cells", time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC), "0.25") + "\n" + cells
+	if err := writeDocs(folder, []record{parseRecord(suite{name: "all-cells"}, text)}); err != nil {
 		t.Fatal(err)
 	}
 	after, err := os.ReadFile(file)
@@ -49,7 +51,7 @@ func TestDocs(t *testing.T) {
 | 64 callers, ms: review, p50 | 42.1 | – |
 | 64 callers, ms: p99 | 94.8 | – |
 
-Suite cells, 2026-11-21 13:00 UTC, load average 0.25.
+Suite all-cells, 2026-11-21 13:00 UTC, load average 0.25.
 `
 	if diff := cmp.Diff(strings.ReplaceAll(before, "old cells\n", table), string(after)); diff != "" {
 		t.Errorf("growth.md (-want +got):\n%s", diff)

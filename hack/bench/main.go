@@ -1,6 +1,7 @@
-// Command bench runs all benchmarks and writes their figures to bench-report/: report.json, a flat object of the published
-// figures (docs/reference/performance.md); the full output of each suite; and profiles as text. With -docs it writes the figures that grow
-// into docs/reference/growth.md, as tables and plots.
+// Command bench runs benchmarks and writes their figures to bench-report/: report.json, a flat object of the published
+// figures (docs/reference/performance.md); the full output of each suite; and profiles as text. It prints the goals of performance and
+// whether they are met. With -all it also runs the suites that have no published figures. With -docs it writes the goals into
+// docs/reference/performance.md, and the figures that grow into docs/reference/growth.md, as tables and plots.
 package main
 
 import (
@@ -19,8 +20,9 @@ import (
 
 func main() {
 	b := bench{out: os.Stdout, folder: "bench-report"}
-	flag.StringVar(&b.only, "only", "", "`pattern` of the suites to run; other suites keep the figures of their last run. NONE runs no suite")
-	flag.StringVar(&b.docs, "docs", "", "`directory` whose growth.md, images and profiles are updated (docs)")
+	flag.StringVar(&b.only, "only", "", "`pattern` of the suites to run, of all; other suites keep the figures of their last run. NONE runs no suite")
+	flag.BoolVar(&b.all, "all", false, "run all suites: also those that only fill tables of docs, whose names begin with all-")
+	flag.StringVar(&b.docs, "docs", "", "`directory` whose pages, images and profiles are updated (docs)")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	err := b.run(ctx)
@@ -35,6 +37,7 @@ func main() {
 type bench struct {
 	out                io.Writer
 	folder, only, docs string
+	all                bool
 }
 
 // run runs the suites. It reports a failed suite at the end, and keeps its results so far and those of the others.
@@ -52,7 +55,7 @@ func (b *bench) run(ctx context.Context) error {
 	}
 	var all []error
 	for _, s := range suites() {
-		if !chosen.MatchString(s.name) || ctx.Err() != nil {
+		if !chosen.MatchString(s.name) || s.more && b.only == "" && !b.all || ctx.Err() != nil {
 			continue
 		}
 		if err := s.run(ctx, b.out, b.file(s), profiles); err != nil {
@@ -85,21 +88,28 @@ func (b *bench) read() ([]record, error) {
 		if err != nil {
 			return nil, err
 		}
-		records = append(records, parseRecord(s.name, string(raw)))
+		records = append(records, parseRecord(s, string(raw)))
 	}
 	return records, nil
 }
 
-// report writes the published figures.
+// report writes the published figures, and prints the goals.
 func (b *bench) report(records []record) (missing []string, err error) {
-	var results []result
-	for _, r := range records {
-		results = append(results, r.results...)
-	}
-	figures, missing := report(results)
+	figures, missing := report(published(records))
 	raw, err := json.MarshalIndent(figures, "", "  ")
 	if err != nil {
 		return nil, err
 	}
+	_, _ = fmt.Fprintf(b.out, "\n%s", goalTable(published(records)))
 	return missing, os.WriteFile(filepath.Join(b.folder, "report.json"), append(raw, '\n'), 0o600)
+}
+
+// published returns the results of all suites with published figures.
+func published(records []record) (results []result) {
+	for _, r := range records {
+		if !r.suite.more {
+			results = append(results, r.results...)
+		}
+	}
+	return results
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -15,22 +16,45 @@ import (
 type suite struct {
 	name      string
 	arguments []string
+	// more suites have no figures in report.json. They fill the tables of docs, and run only with -all or if -only names them.
+	more bool
 }
 
-// suites returns all suites, the longest last.
+// soakDuration is how long the soak lasts.
+const soakDuration = "4m"
+
+// suites returns all suites. Together, those that are not more take less than 30 minutes on two cores. With -count each repetition of a
+// benchmark is a round.
 func suites() []suite {
+	const aggregator = "^BenchmarkAggregator$/^(pods=100000|load)$/^(protectors=1000|protectors=10000|pods=100000)$/^(start|relist|protectors=10000)$/" +
+		"^events=500$/^applications=100$"
 	return []suite{
-		{"parts", []string{"-benchmem", "./internal/core/selectors", "./internal/batch", "./internal/core/quota", "./e2e/harness/storm", "./internal/sharding/ring"}},
-		{"federation", []string{"-benchtime=5x", "./e2e/harness/federation/local"}},
-		{"api", []string{"-benchtime=500x", "./internal/apitest/v1alpha1"}},
-		{"cells", []string{"-bench=^BenchmarkCells$", "-benchtime=300x", "./webhook"}},
-		{"webhook", []string{"-skip=^BenchmarkCells$", "-benchtime=3000x", "./webhook"}},
-		{"e2e", []string{"-benchtime=3x", "./e2e"}},
-		{"living", []string{"-benchtime=2x", "./e2e/living"}},
-		{"scheduling", []string{"-benchtime=3x", "./e2e/scheduling"}},
-		{"rings", []string{"-benchtime=1x", "./e2e/rings"}},
-		{"terraform", []string{"-benchtime=1x", "./terraform-provider/provider"}},
-		{"aggregator", []string{"-benchtime=1x", "-timeout=40m", "./aggregator"}},
+		{name: "parts", arguments: []string{
+			"-bench=^BenchmarkQuery$/./^selectors=200000$/^labels=4$|^BenchmarkStatusOf10000Reservations$|^BenchmarkBalance$", "-benchmem",
+			"./internal/core/selectors", "./internal/core/quota", "./internal/sharding/ring",
+		}},
+		{name: "federation", arguments: []string{"-benchtime=3x", "./e2e/harness/federation/local"}},
+		{name: "api", arguments: []string{"-bench=^BenchmarkStatusWrite$/^owned=cells$", "-benchtime=300x", "-count=3", "./internal/apitest/v1alpha1"}},
+		{name: "replicas", arguments: []string{"-bench=^BenchmarkReplicas$/^replicas=[13]$", "-benchtime=3000x", "./webhook", "-args", "-rounds=5"}},
+		{name: "webhook", arguments: []string{"-bench=^BenchmarkWebhook$/./^protectors=10000$", "-benchtime=3000x", "-count=3", "./webhook"}},
+		{name: "e2e", arguments: []string{"-skip=^BenchmarkFarCore$", "-benchtime=1x", "-count=5", "./e2e"}},
+		{name: "wan", arguments: []string{"-bench=^BenchmarkFarCore$", "-benchtime=1x", "-count=5", "./e2e", "-args", "-far-core"}},
+		{name: "soak", arguments: []string{"-bench=^BenchmarkSoak$", "-benchtime=1x", "./e2e/chaos", "-args", "-soak=" + soakDuration}},
+		{name: "living", arguments: []string{"-bench=^BenchmarkLiving$/^rollout-200", "-benchtime=2x", "./e2e/living"}},
+		{name: "scheduling", arguments: []string{"-benchtime=2x", "./e2e/scheduling"}},
+		{name: "rings", arguments: []string{"-skip=^BenchmarkGenerator$", "-benchtime=1x", "./e2e/rings"}},
+		{name: "terraform", arguments: []string{"-benchtime=1x", "./terraform-provider/provider"}},
+		{name: "aggregator", arguments: []string{"-bench=" + aggregator, "-benchtime=1x", "./aggregator"}},
+
+		{name: "all-parts", more: true, arguments: []string{
+			"-benchmem", "./internal/core/selectors", "./internal/batch", "./internal/core/quota", "./e2e/harness/storm", "./internal/sharding/ring",
+		}},
+		{name: "all-api", more: true, arguments: []string{"-benchtime=500x", "./internal/apitest/v1alpha1"}},
+		{name: "all-cells", more: true, arguments: []string{"-bench=^BenchmarkCells$", "-benchtime=300x", "./webhook"}},
+		{name: "all-webhook", more: true, arguments: []string{"-skip=^BenchmarkCells$", "-benchtime=3000x", "./webhook"}},
+		{name: "all-living", more: true, arguments: []string{"-benchtime=2x", "./e2e/living"}},
+		{name: "all-generator", more: true, arguments: []string{"-bench=^BenchmarkGenerator$", "-benchtime=1x", "./e2e/rings"}},
+		{name: "all-aggregator", more: true, arguments: []string{"-benchtime=1x", "-timeout=40m", "./aggregator"}},
 	}
 }
 
@@ -74,7 +98,7 @@ func loadAverage() string {
 
 // record holds the results of a suite.
 type record struct {
-	suite string
+	suite suite
 	// heading states when the suite ran.
 	heading string
 	results []result
@@ -88,7 +112,7 @@ type result struct {
 
 // parseRecord parses the output of a suite. A benchmark's name is printed when it begins and its figures when it ends. Output of
 // the program under test may be between them.
-func parseRecord(suite, text string) record {
+func parseRecord(suite suite, text string) record {
 	r, started := record{suite: suite}, ""
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
@@ -108,6 +132,9 @@ func parseRecord(suite, text string) record {
 	return r
 }
 
+// repetition is what go test adds to the name of a sub-benchmark that runs again.
+var repetition = regexp.MustCompile(`#\d+`)
+
 // parse parses a line such as "BenchmarkX-2  100  12.5 ns/op  0 allocs/op".
 func parse(line string) (result, bool) {
 	fields := strings.Fields(line)
@@ -123,7 +150,7 @@ func parse(line string) (result, bool) {
 			name = name[:end]
 		}
 	}
-	r := result{name: name, figures: map[string]float64{}}
+	r := result{name: repetition.ReplaceAllString(name, ""), figures: map[string]float64{}}
 	for i := 2; i+1 < len(fields); i += 2 {
 		value, err := strconv.ParseFloat(fields[i], 64)
 		if err != nil {

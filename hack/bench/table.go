@@ -10,8 +10,12 @@ import (
 	"strings"
 )
 
-// writeDocs writes the series that have figures into the folder's growth.md, and their plots into its images.
+// writeDocs writes the goals into the folder's performance.md, the series that have figures into its growth.md, and their plots into its
+// images.
 func writeDocs(folder string, records []record) error {
+	if err := writeGoals(filepath.Join(folder, "reference", "performance.md"), records); err != nil {
+		return err
+	}
 	file := filepath.Join(folder, "reference", "growth.md")
 	raw, err := os.ReadFile(file)
 	if err != nil {
@@ -30,6 +34,26 @@ func writeDocs(folder string, records []record) error {
 		if err := os.WriteFile(filepath.Join(folder, image), []byte(g.draw(from.results)), 0o600); err != nil {
 			return err
 		}
+	}
+	return os.WriteFile(file, []byte(text), 0o600)
+}
+
+// writeGoals writes the table of the goals into the file, with the time and load of each suite.
+func writeGoals(file string, records []record) error {
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	var headings []string
+	for _, r := range records {
+		if !r.suite.more {
+			headings = append(headings, r.heading)
+		}
+	}
+	table := fmt.Sprintf("%s\nSuites: %s.\n", goalTable(published(records)), strings.Join(headings, "; "))
+	text, err := replaceBetween(string(raw), "goals", table)
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
 	}
 	return os.WriteFile(file, []byte(text), 0o600)
 }
@@ -57,7 +81,7 @@ func keepProfiles(from, to string) error {
 
 func recordOf(records []record, suite string) record {
 	for _, r := range records {
-		if r.suite == suite {
+		if r.suite.name == suite {
 			return r
 		}
 	}

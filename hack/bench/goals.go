@@ -1,0 +1,83 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// goal is a limit of a figure.
+type goal struct {
+	key, what string
+	// limit is the most that the figure may be, or the least if least is set. 0 means that the figure has no goal and is shown beside others.
+	limit float64
+	least bool
+	unit  string
+}
+
+// goals returns the goals of performance, in the order of the table.
+func goals() []goal {
+	return []goal{
+		{key: "steady_ratio", what: "admitted/s, one protector, 64 clients, over a webhook that answers at once", limit: 0.92, least: true},
+		{key: "cold_ratio", what: "the same for the first 250 removals with a new protector", limit: 0.8, least: true},
+		{key: "cpu_ms_over_answering", what: "CPU of all processes per admitted removal, above that webhook", limit: 0.4, unit: " ms"},
+		{key: "many_ratio", what: "time of 400 removals of 100 protectors of 12 pods, over that webhook", limit: 3},
+		{key: "status_write_cpu_ms_0", what: "CPU of the core's API server for a status write, no reservations", limit: 1, unit: " ms"},
+		{key: "status_write_cpu_ms_20", what: "the same, 20 reservations", limit: 1.3, unit: " ms"},
+		{key: "status_write_cpu_ms_100", what: "the same, 100 reservations", limit: 2, unit: " ms"},
+		{key: "uncontended_p99_over_write", what: "added p99 of an uncontended delete, over p99 of one status write", limit: 1.2},
+		{key: "refused_ratio", what: "denials/s at budget 0, over removals/s of a webhook that answers at once; no write to the core", limit: 0.95, least: true},
+		{key: "refused_webhook_cpu_ms", what: "CPU of the webhooks for a denial", unit: " ms"},
+		{key: "answering_webhook_cpu_ms", what: "CPU of the webhooks for an answer at once", unit: " ms"},
+		{key: "replicas_3_over_1", what: "three webhook replicas over one, one protector", limit: 0.95, least: true},
+		{key: "wan_50ms_p50_over_rtt", what: "p50 of an uncontended removal with a round trip of 50 ms to the core, over that round trip", limit: 1.1},
+		{key: "wan_100ms_p50_over_rtt", what: "the same, 100 ms", limit: 1.1},
+		{key: "wan_50ms_storm_over_0ms", what: "admitted/s of a storm with 50 ms to the core, over 0 ms", limit: 0.95, least: true},
+		{key: "aggregator_mib_100k_pods", what: "aggregator, 100,000 pods and 10,000 protectors: peak memory", limit: 120, unit: " MiB"},
+		{key: "aggregator_write_all_s", what: "the same: from its start until all protectors are written", limit: 15, unit: " s"},
+		{key: "spread_reviews_per_s", what: "webhook, 10,000 protectors, real core: reviews/s spread over all", limit: 1000, least: true},
+		{key: "soak_growth_pct", what: "soak of " + soakDuration + ": growth of memory, last over first third, webhooks or aggregators", limit: 5, unit: " %"},
+		{key: "soak_goroutines_growth_pct", what: "the same: goroutines", limit: 5, unit: " %"},
+		{key: "soak_etcd_growth_pct", what: "the same: etcd of the core or a worker, in use after compaction", limit: 5, unit: " %"},
+		{key: "soak_p99_growth_pct", what: "the same: p99 of removals", limit: 20, unit: " %"},
+	}
+}
+
+// goalTable renders the goals as a Markdown table with the measured figures.
+func goalTable(results []result) string {
+	var out strings.Builder
+	out.WriteString("| what | figure | goal | measured | rounds | |\n| --- | --- | ---: | ---: | --- | --- |\n")
+	all := figures()
+	for _, g := range goals() {
+		rounds := all[g.key].rounds(results)
+		measured, spread, verdict := "–", "", ""
+		if len(rounds) > 0 {
+			measured, verdict = grouped(median(rounds))+g.unit, g.verdict(median(rounds))
+		}
+		if len(rounds) > 1 {
+			spread = fmt.Sprintf("%s to %s in %d", grouped(slices.Min(rounds)), grouped(slices.Max(rounds)), len(rounds))
+		}
+		fmt.Fprintf(&out, "| %s | `%s` | %s | %s | %s | %s |\n", g.what, g.key, g.bound(), measured, spread, verdict)
+	}
+	return out.String()
+}
+
+func (g goal) bound() string {
+	switch {
+	case g.limit == 0:
+		return ""
+	case g.least:
+		return "≥ " + grouped(g.limit) + g.unit
+	}
+	return "≤ " + grouped(g.limit) + g.unit
+}
+
+func (g goal) verdict(measured float64) string {
+	switch {
+	case g.limit == 0:
+		return ""
+	case g.least && measured >= g.limit, !g.least && measured <= g.limit:
+		return "met"
+	}
+	return "**missed**"
+}
