@@ -72,9 +72,11 @@ func (s *fakeAPIServer) routes() http.Handler {
 		TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: version.GroupVersion,
 		APIResources: []metav1.APIResource{
 			{Name: "podprotectors", SingularName: "podprotector", Kind: "PodProtector", Namespaced: true, Verbs: metav1.Verbs{"get", "list", "watch", "update"}},
+			{Name: "cells", SingularName: "cell", Kind: "Cell", Verbs: metav1.Verbs{"get", "list", "watch"}},
 			{Name: "podprotectors/status", Kind: "PodProtector", Namespaced: true, Verbs: metav1.Verbs{"get", "update"}},
 		},
 	})
+	mux.HandleFunc("GET "+fakeAPIPath+"/cells", s.listCells)
 	mux.HandleFunc("GET "+fakeAPIPath+"/podprotectors", s.list)
 	mux.HandleFunc("GET "+fakeAPIPath+"/namespaces/{namespace}/podprotectors/{name}", s.get)
 	mux.HandleFunc("PUT "+fakeAPIPath+"/namespaces/{namespace}/podprotectors/{name}/status", s.put)
@@ -222,12 +224,33 @@ func (s *fakeAPIServer) initial() (events [][]byte, err error) {
 		}
 		events = append(events, raw)
 	}
-	end := &storedProtector{TypeMeta: metav1.TypeMeta{Kind: "PodProtector", APIVersion: v1alpha1.GroupVersion.String()},
-		Spec: json.RawMessage("{}"), Status: json.RawMessage("{}")}
-	end.ResourceVersion = strconv.Itoa(s.version)
-	end.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
-	raw, err := encodeEvent("BOOKMARK", end)
+	raw, err := endOfInitial("PodProtector", s.version)
 	return append(events, raw), err
+}
+
+// endOfInitial returns the bookmark that ends the initial events of a watch.
+func endOfInitial(kind string, version int) ([]byte, error) {
+	end := &storedProtector{TypeMeta: metav1.TypeMeta{Kind: kind, APIVersion: v1alpha1.GroupVersion.String()},
+		Spec: json.RawMessage("{}"), Status: json.RawMessage("{}")}
+	end.ResourceVersion = strconv.Itoa(version)
+	end.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
+	return encodeEvent("BOOKMARK", end)
+}
+
+// listCells answers list requests and watches of Cells, of which there are none.
+func (s *fakeAPIServer) listCells(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Query().Get("watch") == "" {
+		list := &v1alpha1.CellList{TypeMeta: metav1.TypeMeta{Kind: "CellList", APIVersion: v1alpha1.GroupVersion.String()}, Items: []v1alpha1.Cell{}}
+		list.ResourceVersion = "1"
+		reply(w, http.StatusOK, list)
+		return
+	}
+	end, err := endOfInitial("Cell", 1)
+	if err != nil {
+		refuse(w, http.StatusInternalServerError, metav1.StatusReasonInternalError)
+		return
+	}
+	s.stream(w, r, [][]byte{end}, nil)
 }
 
 func (s *fakeAPIServer) stream(w http.ResponseWriter, r *http.Request, initial [][]byte, watcher <-chan []byte) {

@@ -18,6 +18,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/largecluster"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/measure"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
+	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 )
 
 var processProtectors = flag.Int("protectors", 10_000, "most protectors that BenchmarkWebhook makes")
@@ -25,6 +26,8 @@ var processProtectors = flag.Int("protectors", 10_000, "most protectors that Ben
 const (
 	// callerAuthenticator is the number of concurrent callers, the same as in the storms.
 	callerAuthenticator = 64
+	// callerKey authenticates the callers: a webhook looks for the pod of another caller in the cell, and these pods are only in reviews.
+	callerKey = "a key of the benchmark"
 	// profiled is the duration of a profiled storm.
 	profiled = 10 * time.Second
 )
@@ -93,7 +96,11 @@ func startWebhookProcess(b *testing.B, program, kubeconfig string, cells ...stri
 	w := &webhookProcess{B: b, address: testplane.FreeAddress(b), cells: cells, serial: &atomic.Int64{}}
 	// Pods of an earlier run have other UIDs.
 	w.serial.Store(time.Now().UnixNano() % (1 << 40))
-	arguments := []string{"webhook", "--core=core=" + kubeconfig, "--listen=" + w.address, "--tls-cert=" + certificate, "--tls-key=" + key}
+	callers := b.TempDir()
+	write(b, callers, webhookconfig.CurrentCallerKey, []byte(callerKey))
+	arguments := []string{
+		"webhook", "--core=core=" + kubeconfig, "--listen=" + w.address, "--tls-cert=" + certificate, "--tls-key=" + key, "--caller-keys=" + callers,
+	}
 	for _, cell := range cells {
 		arguments = append(arguments, "--cell="+cell+"="+kubeconfig)
 	}
@@ -223,7 +230,8 @@ func (w *webhookProcess) sendAll(reviews <-chan []byte, callers int) (each []tim
 }
 
 func (w *webhookProcess) send(cell string, body []byte) error {
-	response, err := w.client.Post("https://"+w.address+"/cells/"+cell+"/validate?timeout=10s", "application/json", bytes.NewReader(body))
+	path := webhookconfig.CallerPath(webhookconfig.CallerToken([]byte(callerKey), "cells/"+cell), webhookconfig.RemovalPath(cell))
+	response, err := w.client.Post("https://"+w.address+path+"?timeout=10s", "application/json", bytes.NewReader(body))
 	if err != nil {
 		return err
 	}

@@ -21,7 +21,7 @@ import (
 )
 
 // waitTimeout is the timeout of every wait in a benchmark.
-const waitTimeout = time.Hour
+const waitTimeout = 15 * time.Minute
 
 // Process is a running component.
 type Process struct {
