@@ -2,12 +2,16 @@
 package chaos_test
 
 import (
+	"errors"
+	"flag"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/breakwater-k8s/breakwater/e2e/harness/binaries"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/chaos"
@@ -23,23 +27,31 @@ func scenarioNames() []string {
 	}
 }
 
-func TestStormsWithFaults(t *testing.T) {
-	folder := t.TempDir()
+// openStage builds and starts everything, until the end of the test.
+func openStage(tb testing.TB, folder string) *chaos.Stage {
+	tb.Helper()
+	log.SetLogger(logr.Discard()) // client libraries warn if no logger is set
 	program := filepath.Join(folder, "breakwater")
-	if err := binaries.Build(t.Context(), program, binaries.Breakwater); err != nil {
-		t.Fatal(err)
+	if err := binaries.Build(tb.Context(), program, binaries.Breakwater); err != nil {
+		tb.Fatal(err)
 	}
-	stage, err := chaos.OpenStage(t.Context(), chaos.StageOptions{
+	stage, err := chaos.OpenStage(tb.Context(), chaos.StageOptions{
 		Program: program, Dir: folder, Binaries: filepath.SplitList(os.Getenv(local.BinariesVariable)), Log: logr.Discard(),
 	})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := stage.Close(t.Context()); err != nil {
-			t.Error(err)
+	tb.Cleanup(func() {
+		if err := stage.Close(tb.Context()); err != nil {
+			tb.Error(err)
 		}
 	})
+	return stage
+}
+
+func TestStormsWithFaults(t *testing.T) {
+	folder := t.TempDir()
+	stage := openStage(t, folder)
 	played := 0
 	for _, scenario := range chaos.Scenarios() {
 		if !slices.Contains(scenarioNames(), scenario.Name) {
@@ -58,4 +70,26 @@ func TestStormsWithFaults(t *testing.T) {
 	if played != len(scenarioNames()) {
 		t.Errorf("%d of %d scenarios were found", played, len(scenarioNames()))
 	}
+}
+
+var soakDuration = flag.Duration("soak", 4*time.Minute, "how long BenchmarkSoak lasts")
+
+// BenchmarkSoak reports what grows in a sustained storm with rollouts and churn.
+func BenchmarkSoak(b *testing.B) {
+	folder := b.TempDir()
+	stage := openStage(b, folder)
+	for b.Loop() {
+		result, growth, err := stage.Soak(b.Context(), *soakDuration, chaos.Plan{Seed: 1, Scale: 1, Traces: filepath.Join(folder, "traces")})
+		if err != nil {
+			b.Fatalf("%v\n%+v", err, result)
+		}
+		if err := errors.Join(result.Err(), growth.Err()); err != nil {
+			b.Errorf("%v\n%+v", err, result)
+		}
+		b.Logf("%d removals admitted; growth %+v", result.Admitted, growth)
+		for name, percent := range growth.Worst() {
+			b.ReportMetric(percent, name+"-growth-pct")
+		}
+	}
+	b.ReportMetric(0, "ns/op")
 }

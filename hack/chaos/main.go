@@ -28,8 +28,9 @@ type options struct {
 	seeds   uint64
 	only    string
 	list    bool
-	out     string
+	outDir  string
 	scale   int
+	soak    time.Duration
 	program string
 }
 
@@ -39,8 +40,9 @@ func main() {
 	flag.Uint64Var(&o.seeds, "seeds", 3, "`number` of rounds, each with the next seed")
 	flag.StringVar(&o.only, "only", "", "`pattern` of the names of the scenarios to run")
 	flag.BoolVar(&o.list, "list", false, "list the scenarios")
-	flag.StringVar(&o.out, "out", "chaos-report", "`directory` for index.html, report.json and the trace of each scenario")
+	flag.StringVar(&o.outDir, "out", "chaos-report", "`directory` for index.html, report.json and the trace of each scenario")
 	flag.IntVar(&o.scale, "scale", 1, "multiplies pods, floor, clients and the duration of a storm")
+	flag.DurationVar(&o.soak, "soak", 0, "`duration` of the soak; 0 means 30m if -only selects nothing else, otherwise 2m")
 	flag.StringVar(&o.program, "program", "bin/breakwater", "`path` of breakwater")
 	flag.Parse()
 	ctrllog.SetLogger(logr.Discard()) // client libraries warn if no logger is set
@@ -67,63 +69,103 @@ func run(ctx context.Context, out io.Writer, o options) error {
 			chosen = append(chosen, scenario)
 		}
 	}
+	soak := pattern.MatchString(chaos.SoakName)
+	switch {
+	case !soak:
+		o.soak = 0
+	case o.soak == 0 && len(chosen) == 0:
+		o.soak = 30 * time.Minute
+	case o.soak == 0:
+		o.soak = 2 * time.Minute
+	}
 	if o.list {
 		for _, scenario := range chosen {
 			_, _ = fmt.Fprintln(out, scenario.Name)
+		}
+		if soak {
+			_, _ = fmt.Fprintln(out, chaos.SoakName)
 		}
 		return nil
 	}
 	report, err := play(ctx, out, o, chosen)
 	_, _ = fmt.Fprintln(out)
-	return errors.Join(err, report.Table(out), report.Write(o.out), report.Err())
+	return errors.Join(err, report.Table(out), report.Write(o.outDir), report.Err())
 }
 
-// play runs the scenarios on one stage. After a scenario that could not be completed it opens a new one.
+// player runs scenarios on one stage. After a scenario that could not be completed it opens a new one.
+type player struct {
+	options
+	out    io.Writer
+	folder string // of logs
+	report *chaos.Report
+	stage  *chaos.Stage
+	opened int
+}
+
+// play runs the scenarios of all seeds, and then the soak.
 func play(ctx context.Context, out io.Writer, o options, scenarios []chaos.Scenario) (*chaos.Report, error) {
-	report := &chaos.Report{}
-	folder, err := os.MkdirTemp("", "breakwater-chaos-")
-	if err != nil {
-		return report, err
+	p := &player{options: o, out: out, report: &chaos.Report{}}
+	var err error
+	if p.folder, err = os.MkdirTemp("", "breakwater-chaos-"); err != nil {
+		return p.report, err
 	}
-	var stage *chaos.Stage
-	defer func() {
-		if stage != nil {
-			_ = stage.Close(ctx) // the results remain valid
-		}
-		if report.Err() != nil {
-			_, _ = fmt.Fprintln(out, "Logs are in", folder)
-			return
-		}
-		os.RemoveAll(folder)
-	}()
+	defer p.close(ctx)
 	for i := range uint64(len(scenarios)) * o.seeds {
 		scenario, seed := scenarios[i%uint64(len(scenarios))], o.seed+i/uint64(len(scenarios))
-		if stage == nil {
-			if stage, err = open(ctx, o, filepath.Join(folder, fmt.Sprint(i))); err != nil {
-				return report, err
-			}
-		}
-		began := time.Now()
-		result, err := stage.Play(ctx, scenario, chaos.Plan{Seed: seed, Scale: o.scale, Traces: o.out})
-		if ctx.Err() != nil {
-			return report, ctx.Err()
-		}
-		verdict := "ok"
-		if err != nil {
-			result.Error = err.Error()
-			verdict = "failed; restarting the federation: " + result.Error
-			if err := stage.Close(ctx); err != nil {
-				return report, err
-			}
-			stage = nil
-		}
-		_, _ = fmt.Fprintf(out, "%s, seed %d, after %.0f s: %s\n", scenario.Name, seed, time.Since(began).Seconds(), verdict)
-		report.Scenarios = append(report.Scenarios, result)
-		if err := report.Write(o.out); err != nil { // so that the user can read partial results
-			return report, err
+		if err := p.run(ctx, scenario.Name, seed, func(plan chaos.Plan) (chaos.Result, error) { return p.stage.Play(ctx, scenario, plan) }); err != nil {
+			return p.report, err
 		}
 	}
-	return report, nil
+	if o.soak == 0 {
+		return p.report, nil
+	}
+	return p.report, p.run(ctx, chaos.SoakName, o.seed, func(plan chaos.Plan) (chaos.Result, error) {
+		result, growth, err := p.stage.Soak(ctx, o.soak, plan)
+		if growth != nil {
+			p.report.SetGrowth(growth)
+		}
+		return result, err
+	})
+}
+
+// run adds the result of one scenario to the report. Its error means that no other scenario can run.
+func (p *player) run(ctx context.Context, name string, seed uint64, play func(chaos.Plan) (chaos.Result, error)) error {
+	if p.stage == nil {
+		p.opened++
+		var err error
+		if p.stage, err = open(ctx, p.options, filepath.Join(p.folder, fmt.Sprint(p.opened))); err != nil {
+			return err
+		}
+	}
+	began := time.Now()
+	result, err := play(chaos.Plan{Seed: seed, Scale: p.scale, Traces: p.outDir})
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	verdict := "ok"
+	if err != nil {
+		result.Error = err.Error()
+		verdict = "failed; restarting the federation: " + result.Error
+		if err := p.stage.Close(ctx); err != nil {
+			return err
+		}
+		p.stage = nil
+	}
+	_, _ = fmt.Fprintf(p.out, "%s, seed %d, after %.0f s: %s\n", name, seed, time.Since(began).Seconds(), verdict)
+	p.report.Scenarios = append(p.report.Scenarios, result)
+	return p.report.Write(p.outDir) // so that the user can read partial results
+}
+
+// close closes the stage, and keeps the logs of a run that failed.
+func (p *player) close(ctx context.Context) {
+	if p.stage != nil {
+		_ = p.stage.Close(ctx) // the results remain valid
+	}
+	if p.report.Err() != nil {
+		_, _ = fmt.Fprintln(p.out, "Logs are in", p.folder)
+		return
+	}
+	os.RemoveAll(p.folder)
 }
 
 func open(ctx context.Context, o options, folder string) (*chaos.Stage, error) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -78,13 +77,10 @@ type play struct {
 // Play runs a scenario and judges it. An error means that the scenario could not run to its end, or that Breakwater did not recover. The
 // result then still has all results so far.
 func (s *Stage) Play(ctx context.Context, scenario Scenario, plan Plan) (Result, error) {
-	name := fnv.New64a()
-	_, _ = name.Write([]byte(scenario.Name)) // a hash never fails
-	namespace := fmt.Sprintf("chaos-%x-%d", name.Sum64(), plan.Seed)
 	p := &play{
 		stage: s, plan: plan, scenario: scenario, floor: plan.size().floor,
-		random: rand.New(rand.NewPCG(plan.Seed, name.Sum64())),
-		app:    storm.Application{Namespace: namespace, Name: application, Pods: plan.size().pods},
+		random: rand.New(rand.NewPCG(plan.Seed, scenario.hash())),
+		app:    storm.Application{Namespace: scenario.namespace(plan.Seed), Name: application, Pods: plan.size().pods},
 	}
 	p.attacks = &attacks{scope: p.app.Scope(s.Cells), pauseLock: &p.pauseLock}
 	result := Result{Name: scenario.Name, Seed: plan.Seed, Floor: p.floor}
@@ -147,6 +143,11 @@ func (p *play) judge(ctx context.Context, result *Result) error {
 	result.setJudgement(judgement)
 	result.Attempted = len(evidence.Requests) + p.attacks.tally.Counts().Attempted
 	result.RecoverySeconds = p.recovered(evidence.Truths)
+	for _, r := range evidence.Requests {
+		if r.Outcome == storm.Admitted {
+			result.removals = append(result.removals, r.Answered-r.Sent)
+		}
+	}
 	if p.scenario.reviewed && result.Unreviewed > 0 {
 		result.Illegal = append(result.Illegal, fmt.Sprintf("%d requests were refused because the API server could not call a webhook", result.Unreviewed))
 	}

@@ -15,19 +15,26 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
 )
 
-// protect creates a protector of an application in its own namespace.
+// protect creates a namespace in the core, and a protector of an application in it.
 func (s *Stage) protect(ctx context.Context, namespace, name string, floor int) error {
+	// Scenarios are torn down on purpose, one after the other, so the release of their protectors is confirmed beforehand.
+	confirmed := map[string]string{v1alpha1.AnnotationConfirmRelease: "true"}
+	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Annotations: confirmed}}
+	if err := s.protectors.Create(ctx, object); err != nil {
+		return fmt.Errorf("create namespace %s in cluster %s: %w", namespace, s.Core.Name(), err)
+	}
+	return s.createProtector(ctx, namespace, name, floor)
+}
+
+// createProtector creates a protector of an application.
+func (s *Stage) createProtector(ctx context.Context, namespace, name string, floor int) error {
 	rate := int32(200)
 	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	p.Spec.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": name}}
 	p.Spec.MinAvailable = v1alpha1.Pods(int32(floor))
 	p.Spec.AdmissionHistory.AggregationRateMillis = &rate
-	// Scenarios are torn down on purpose, one after the other, so the release of their protectors is confirmed beforehand.
-	confirmed := map[string]string{v1alpha1.AnnotationConfirmRelease: "true"}
-	for _, object := range []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Annotations: confirmed}}, p} {
-		if err := s.protectors.Create(ctx, object); err != nil {
-			return fmt.Errorf("create %s in cluster %s: %w", object.GetName(), s.Core.Name(), err)
-		}
+	if err := s.protectors.Create(ctx, p); err != nil {
+		return fmt.Errorf("create protector %s in cluster %s: %w", name, s.Core.Name(), err)
 	}
 	return nil
 }
@@ -85,20 +92,25 @@ func (s *Stage) holder(ctx context.Context, worker federation.Cluster) (string, 
 	return cell.Status.Aggregator.Holder, err
 }
 
+// release deletes a protector, and returns when it does not exist any more.
+func (s *Stage) release(ctx context.Context, namespace, name string) error {
+	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	key := types.NamespacedName{Namespace: namespace, Name: name}
+	err := client.IgnoreNotFound(s.protectors.Delete(ctx, p))
+	return errors.Join(err, poll(ctx, func(ctx context.Context) error {
+		err := s.protectors.Get(ctx, key, p)
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return errors.Join(err, fmt.Errorf("protector %s still exists, with finalizers %q", key, p.Finalizers))
+	}))
+}
+
 // clear releases a scenario's protectors and deletes its namespace, so that nothing of it continues.
 func (s *Stage) clear(ctx context.Context, namespace string, names ...string) error {
 	var all []error
 	for _, name := range names {
-		p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
-		all = append(all, client.IgnoreNotFound(s.protectors.Delete(ctx, p)))
-		key := types.NamespacedName{Namespace: namespace, Name: name}
-		all = append(all, poll(ctx, func(ctx context.Context) error {
-			err := s.protectors.Get(ctx, key, p)
-			if apierrors.IsNotFound(err) {
-				return nil
-			}
-			return errors.Join(err, fmt.Errorf("protector %s still exists, with finalizers %q", key, p.Finalizers))
-		}))
+		all = append(all, s.release(ctx, namespace, name))
 	}
 	for _, cell := range s.Cells {
 		all = append(all, client.IgnoreNotFound(cell.Client.CoreV1().Namespaces().Delete(ctx, namespace, metav1.DeleteOptions{})))

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"text/tabwriter"
+	"time"
 )
 
 // Result is the outcome of a scenario.
@@ -35,6 +36,8 @@ type Result struct {
 	// Illegal and Error describe the failures.
 	Illegal []string `json:"illegal,omitempty"`
 	Error   string   `json:"error,omitempty"`
+
+	removals []time.Duration // how long the answers of admitted requests took
 }
 
 func (r *Result) setJudgement(j Judgement) {
@@ -77,6 +80,17 @@ func (r *Result) Err() error {
 // Report has the results of a run.
 type Report struct {
 	Scenarios []Result `json:"scenarios"`
+	// Soak is nil without a soak. SoakGrowthPercent is its greatest growth of memory.
+	Soak              *Growth  `json:"soak,omitempty"`
+	SoakGrowthPercent *float64 `json:"soak_growth_pct,omitempty"`
+}
+
+// SetGrowth sets what grew in the soak.
+func (r *Report) SetGrowth(g *Growth) {
+	r.Soak = g
+	if percent, ok := g.Worst()["memory"]; ok {
+		r.SoakGrowthPercent = &percent
+	}
 }
 
 // Err joins the errors of all results.
@@ -84,6 +98,9 @@ func (r *Report) Err() error {
 	var all []error
 	for i := range r.Scenarios {
 		all = append(all, r.Scenarios[i].Err())
+	}
+	if r.Soak != nil {
+		all = append(all, r.Soak.Err())
 	}
 	return errors.Join(all...)
 }
@@ -115,5 +132,9 @@ func (r *Report) Table(out io.Writer) error {
 		_, _ = fmt.Fprintf(table, "%d\t%d\t%d\t%d\t%d\t%d\t%s\t%d\t  %s\n", s.Attempted, s.Admitted, s.Legal, s.OverAdmissions,
 			s.MinAvailable, s.Floor, s.Recovery(), s.Seed, s.Name)
 	}
-	return table.Flush()
+	if err := table.Flush(); err != nil || r.Soak == nil {
+		return err
+	}
+	_, _ = fmt.Fprintln(out)
+	return r.Soak.Table(out)
 }

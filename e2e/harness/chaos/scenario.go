@@ -1,6 +1,8 @@
 package chaos
 
 import (
+	"fmt"
+	"hash/fnv"
 	"slices"
 	"time"
 
@@ -21,6 +23,15 @@ type Scenario struct {
 	// fillsDisk excludes it from systems that cannot run it.
 	fillsDisk bool
 }
+
+func (s Scenario) hash() uint64 {
+	name := fnv.New64a()
+	_, _ = name.Write([]byte(s.Name)) // a hash never fails
+	return name.Sum64()
+}
+
+// namespace returns the namespace of a run.
+func (s Scenario) namespace(seed uint64) string { return fmt.Sprintf("chaos-%x-%d", s.hash(), seed) }
 
 const aMinute = time.Minute
 

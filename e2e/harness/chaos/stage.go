@@ -98,7 +98,7 @@ func (s *Stage) open(ctx context.Context, options StageOptions) error {
 	}
 	s.Breakwater, err = install.Start(ctx, install.Options{
 		Program: options.Program, Dir: options.Dir, Cores: s.federation.Cores(), Workers: s.Workers,
-		AdmissionDeadline: admissionDeadline, Kubeconfig: s.kubeconfig,
+		AdmissionDeadline: admissionDeadline, Kubeconfig: s.kubeconfig, Metrics: true,
 		AggregatorArguments: []string{"--lease-duration=" + leaseDuration.String()},
 	})
 	if err != nil {
