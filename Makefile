@@ -104,13 +104,13 @@ e2e-kind:
 chaos: build ## Play storms with real faults, validate them from the workers' etcds, write chaos-report/ (ARGS="-list")
 	@$(call with_control_planes) go run ./hack/chaos $(ARGS)
 
-# make bench runs the suites that have figures in report.json, make bench-all also those whose names begin with all-, which only fill tables of docs.
+# make bench runs the suites of the goals, make bench-all also those of other figures, and those that only fill tables of docs (all-...).
 .PHONY: bench bench-all
 bench: ## Measure in 30 minutes what has goals, write bench-report/ and print what is met (ARGS="-only e2e" for one suite)
 	@$(call with_control_planes,terraform) go run ./hack/bench $(ARGS)
 
 bench-all: ARGS = -all
-bench-all: bench ## Run all benchmarks, also of the tables that show how cost grows, which takes more than an hour
+bench-all: bench ## Run all benchmarks, also of sharding, scheduling and the tables that show how cost grows, which takes more than an hour
 
 .PHONY: bench-docs
 bench-docs: ## Put the figures and profiles of the last make bench into docs/

@@ -16,7 +16,7 @@ import (
 var farCore = flag.Bool("far-core", false, "put a proxy between the core and the webhooks and aggregators; BenchmarkFarCore needs it")
 
 // coreProxy is between the core and the webhooks and aggregators, if farCore is set. The other components run beside the core.
-var coreProxy *federation.Proxy //nolint:gochecknoglobals // all benchmarks share the federation
+var coreProxy *federation.Proxy
 
 // putCoreProxy configures the suite for farCore.
 func putCoreProxy(options *install.Options) {

@@ -16,18 +16,21 @@ import (
 type suite struct {
 	name      string
 	arguments []string
-	// more suites have no figures in report.json. They fill the tables of docs, and run only with -all or if -only names them.
+	// more suites run only with -all or if -only names them.
 	more bool
 }
 
+// published reports whether the figures of the suite are in report.json. The others only fill tables of docs.
+func (s suite) published() bool { return !strings.HasPrefix(s.name, "all-") }
+
 // soakDuration is how long the soak lasts.
-const soakDuration = "4m"
+const soakDuration = "3m"
 
 // suites returns all suites. Together, those that are not more take less than 30 minutes on two cores. With -count each repetition of a
 // benchmark is a round.
 func suites() []suite {
-	const aggregator = "^BenchmarkAggregator$/^(pods=100000|load)$/^(protectors=1000|protectors=10000|pods=100000)$/^(start|relist|protectors=10000)$/" +
-		"^events=500$/^applications=100$"
+	const aggregator = "^BenchmarkAggregator$/^pods=100000$/^(protectors=1000|protectors=10000)$/^(start|relist)$|" +
+		"^BenchmarkAggregator$/^load$/^pods=100000$/^protectors=10000$/^events=500$/^applications=100$"
 	return []suite{
 		{name: "parts", arguments: []string{
 			"-bench=^BenchmarkQuery$/./^selectors=200000$/^labels=4$|^BenchmarkStatusOf10000Reservations$|^BenchmarkBalance$", "-benchmem",
@@ -41,11 +44,11 @@ func suites() []suite {
 		{name: "wan", arguments: []string{"-bench=^BenchmarkFarCore$", "-benchtime=1x", "-count=5", "./e2e", "-args", "-far-core"}},
 		{name: "soak", arguments: []string{"-bench=^BenchmarkSoak$", "-benchtime=1x", "./e2e/chaos", "-args", "-soak=" + soakDuration}},
 		{name: "living", arguments: []string{"-bench=^BenchmarkLiving$/^rollout-200", "-benchtime=2x", "./e2e/living"}},
-		{name: "scheduling", arguments: []string{"-benchtime=2x", "./e2e/scheduling"}},
-		{name: "rings", arguments: []string{"-skip=^BenchmarkGenerator$", "-benchtime=1x", "./e2e/rings"}},
 		{name: "terraform", arguments: []string{"-benchtime=1x", "./terraform-provider/provider"}},
 		{name: "aggregator", arguments: []string{"-bench=" + aggregator, "-benchtime=1x", "./aggregator"}},
 
+		{name: "scheduling", more: true, arguments: []string{"-benchtime=3x", "./e2e/scheduling"}},
+		{name: "rings", more: true, arguments: []string{"-benchtime=1x", "./e2e/rings"}},
 		{name: "all-parts", more: true, arguments: []string{
 			"-benchmem", "./internal/core/selectors", "./internal/batch", "./internal/core/quota", "./e2e/harness/storm", "./internal/sharding/ring",
 		}},
@@ -53,12 +56,11 @@ func suites() []suite {
 		{name: "all-cells", more: true, arguments: []string{"-bench=^BenchmarkCells$", "-benchtime=300x", "./webhook"}},
 		{name: "all-webhook", more: true, arguments: []string{"-skip=^BenchmarkCells$", "-benchtime=3000x", "./webhook"}},
 		{name: "all-living", more: true, arguments: []string{"-benchtime=2x", "./e2e/living"}},
-		{name: "all-generator", more: true, arguments: []string{"-bench=^BenchmarkGenerator$", "-benchtime=1x", "./e2e/rings"}},
 		{name: "all-aggregator", more: true, arguments: []string{"-benchtime=1x", "-timeout=40m", "./aggregator"}},
 	}
 }
 
-// run runs the suite and writes its output to the file and to out.
+// run runs the suite and writes its output to the file and to out. It takes profiles unless their folder is empty.
 func (s suite) run(ctx context.Context, out io.Writer, file, profiles string) error {
 	text, err := os.Create(file)
 	if err != nil {

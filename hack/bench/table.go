@@ -46,7 +46,7 @@ func writeGoals(file string, records []record) error {
 	}
 	var headings []string
 	for _, r := range records {
-		if !r.suite.more {
+		if r.suite.published() && !r.suite.more {
 			headings = append(headings, r.heading)
 		}
 	}
