@@ -1,26 +1,16 @@
 package aggregator
 
 import (
-	"fmt"
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/e2e/harness/largecluster"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
-
-// cell returns a client of the cell's cluster that uses protobuf.
-func (l *benchFixture) cell() kubernetes.Interface {
-	config := rest.CopyConfig(testplane.Config(l))
-	config.ContentType = "application/vnd.kubernetes.protobuf"
-	return kubernetes.NewForConfigOrDie(config)
-}
 
 // parallel calls do for each number in [from, to), in 32 goroutines.
 func (l *benchFixture) parallel(from, to int, do func(i int) error) {
@@ -41,13 +31,20 @@ func (l *benchFixture) parallel(from, to int, do func(i int) error) {
 	l.check(running.Wait())
 }
 
-// createPods creates pods of the crowd until there are that many. They do not get a status as from a kubelet, which
-// would be a second write for each.
+// createPods stores pods of the crowd until there are that many.
 func (l *benchFixture) createPods(pods int) {
 	l.Helper()
-	cell := l.cell()
-	l.parallel(l.pods, pods, func(i int) error { return createPod(l, cell, largecluster.Pod(i)) })
+	l.storePods(l.pods, pods, func(i int) *corev1.Pod { return largecluster.Received(largecluster.Pod(i), i) })
 	l.pods = max(l.pods, pods)
+}
+
+// storePods stores a pod for each number in [from, to).
+func (l *benchFixture) storePods(from, to int, pod func(i int) *corev1.Pod) {
+	l.Helper()
+	testplane.StorePods(l, func(yield func(*corev1.Pod) bool) {
+		for i := from; i < to && yield(pod(i)); i++ {
+		}
+	})
 }
 
 // setProtectors creates or deletes protectors until exactly the first protectors applications have one.
@@ -62,18 +59,11 @@ func (l *benchFixture) setProtectors(protectors int) {
 func (l *benchFixture) createProtectors(protectors int) {
 	l.Helper()
 	l.setProtectors(protectors)
-	cell := l.cell()
-	l.parallel(max(l.applications, largecluster.ReplicaSets), protectors, func(app int) error {
-		return createPod(l, cell, largecluster.PodOf(app, app))
+	const serials = 1_000_000 // more than the crowd has pods
+	l.storePods(max(l.applications, largecluster.ReplicaSets), protectors, func(app int) *corev1.Pod {
+		return largecluster.Received(largecluster.PodOf(app, app), serials+app)
 	})
 	l.applications = max(l.applications, protectors)
-}
-
-func createPod(l *benchFixture, cell kubernetes.Interface, p *corev1.Pod) error {
-	if _, err := cell.CoreV1().Pods(p.Namespace).Create(l.Context(), p, metav1.CreateOptions{}); err != nil {
-		return fmt.Errorf("create pod %s of the crowd: %w", p.Name, err)
-	}
-	return nil
 }
 
 // coveredPods returns how many pods all protectors cover, when the crowd has pods pods.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -74,7 +75,9 @@ func (s suite) run(ctx context.Context, out io.Writer, file, profiles string) er
 	arguments := append([]string{"test", "-run=^$", "-bench=.", "-timeout=20m"}, s.arguments...)
 	cmd := exec.CommandContext(ctx, "go", arguments...)
 	cmd.Stdout, cmd.Stderr = both, both
-	cmd.Env = append(os.Environ(), "BREAKWATER_PROFILES="+profiles)
+	// GOGC of the caller would reach the programs that are measured.
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(variable string) bool { return strings.HasPrefix(variable, "GOGC=") })
+	cmd.Env = append(cmd.Env, "BREAKWATER_PROFILES="+profiles)
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("go %s: %w", strings.Join(arguments, " "), err)
 	}
