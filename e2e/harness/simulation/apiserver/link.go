@@ -148,10 +148,10 @@ func (l *Link) RoundTrip(request *http.Request) (*http.Response, error) {
 	l.store.inProgress.Go(func() { l.deliver(context.WithoutCancel(ctx), c, answered) })
 	select {
 	case r := <-answered:
-		switch r {
-		case nil:
+		switch {
+		case r == nil:
 			return nil, fmt.Errorf("%s %s: %s", request.Method, request.URL.Path, brokenPipe)
-		case refusal:
+		case r.refused:
 			return nil, refusedError(c)
 		}
 		return r.response(request), nil
@@ -159,9 +159,6 @@ func (l *Link) RoundTrip(request *http.Request) (*http.Response, error) {
 		return nil, context.Cause(ctx)
 	}
 }
-
-// refusal is the answer of an API server that is stopped.
-var refusal = &reply{}
 
 // refusedError is the error of a request to an API server that is stopped. Clients recognize its cause.
 func refusedError(c *call) error {
@@ -179,7 +176,7 @@ func (l *Link) deliver(ctx context.Context, c *call, answered chan<- *reply) {
 	}
 	if l.store.IsStopped() {
 		l.store.Traffic("%s: %s %s is refused", l.name, c.method, c.path)
-		answered <- refusal
+		answered <- &reply{refused: true}
 		return
 	}
 	r := handler{store: l.store, by: l}.serve(c)
@@ -199,6 +196,8 @@ func (l *Link) deliver(ctx context.Context, c *call, answered chan<- *reply) {
 type reply struct {
 	code int
 	body []byte
+	// refused reports that the API server is stopped, and has no answer.
+	refused bool
 }
 
 func (r *reply) response(request *http.Request) *http.Response {
