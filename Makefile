@@ -100,6 +100,11 @@ e2e-kind:
 	@folders="$(call tool,kubernetes)"; folders+=":$(call tool,helm):$(call tool,registry)"; \
 	E2E_KIND=1 BREAKWATER_BINARIES="$$folders" go test -p 1 -count=1 -v -timeout 60m ./e2e/harness/federation/kind ./e2e/kind $(ARGS)
 
+.PHONY: e2e-node
+e2e-node: ## Play the loss of etcd and other disasters with real kubelets, without and with the node guard, and write node-report/; needs docker (REQUIRE_KIND=1 to fail without it)
+	@folders="$(call tool,kubernetes):$(call tool,etcd)"; \
+	E2E_KIND=1 BREAKWATER_BINARIES="$$folders" go test -count=1 -v -timeout 40m ./e2e/node $(ARGS)
+
 .PHONY: chaos
 chaos: build ## Play storms with real faults, validate them from the workers' etcds, write chaos-report/ (ARGS="-list")
 	@$(call with_control_planes) go run ./hack/chaos $(ARGS)

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"crypto/tls"
 	"iter"
-	"strings"
+	"path"
 	"testing"
 	"time"
 
@@ -16,11 +16,11 @@ import (
 )
 
 // Erase deletes an object from the etcd of the shared control plane, without its API server, to simulate damage. The object is
-// given by resource and group (podprotectors of breakwater.dev), namespace and name.
+// given by resource and group (podprotectors of breakwater.dev; pods of the empty group), namespace and name.
 func Erase(t testing.TB, group, resource, namespace, name string) {
 	t.Helper()
 	etcd := etcdOf(t)
-	key := strings.Join([]string{"/registry", group, resource, namespace, name}, "/")
+	key := path.Join("/registry", group, resource, namespace, name)
 	response, err := etcd.Delete(t.Context(), key)
 	if err != nil {
 		t.Fatalf("erase %s: %v", key, err)

@@ -1,0 +1,65 @@
+package podhold
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Protected states which pods a protector covers, as the aggregator of a cell publishes it for node guards.
+type Protected struct {
+	// Namespace is the namespace of the pods, and Name that of the protector.
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	// Selector selects the pods; Exempt, unless it is nil, those of them that are not covered.
+	Selector *metav1.LabelSelector `json:"selector"`
+	Exempt   *metav1.LabelSelector `json:"exempt,omitempty"`
+}
+
+const (
+	// LabelProtected is the label of the ConfigMaps with Protected entries, in the namespace of Breakwater in a worker cluster.
+	LabelProtected = "breakwater.dev/node-guard"
+	// ProtectedKey is their key, which has a JSON list.
+	ProtectedKey = "protectors.json"
+)
+
+// Index answers which protectors cover a pod. The zero value covers nothing.
+type Index struct {
+	byNamespace map[string][]compiled
+}
+
+type compiled struct {
+	selector, exempt labels.Selector
+}
+
+// NewIndex compiles the entries.
+func NewIndex(all []Protected) (Index, error) {
+	x := Index{byNamespace: map[string][]compiled{}}
+	for _, p := range all {
+		selector, err := metav1.LabelSelectorAsSelector(p.Selector)
+		if err != nil {
+			return Index{}, fmt.Errorf("selector of PodProtector %s/%s: %w", p.Namespace, p.Name, err)
+		}
+		exempt, err := metav1.LabelSelectorAsSelector(p.Exempt) // selects nothing if it is nil
+		if err != nil {
+			return Index{}, fmt.Errorf("exempt selector of PodProtector %s/%s: %w", p.Namespace, p.Name, err)
+		}
+		x.byNamespace[p.Namespace] = append(x.byNamespace[p.Namespace], compiled{selector, exempt})
+	}
+	return x, nil
+}
+
+// Covers reports whether a protector covers the pod.
+func (x Index) Covers(p *corev1.Pod) bool {
+	return slices.ContainsFunc(x.byNamespace[p.Namespace], func(c compiled) bool {
+		return c.selector.Matches(labels.Set(p.Labels)) && !c.exempt.Matches(labels.Set(p.Labels))
+	})
+}
+
+// AdmittedEvent returns the name of the Event, in the pod's namespace, by which the webhook records that it admitted the removal of a pod
+// without a grace period.
+func AdmittedEvent(uid types.UID) string { return "breakwater-admitted-" + string(uid) }

@@ -1,0 +1,331 @@
+// Package nodeguard is a proxy between a kubelet and its API server that keeps containers alive when pods disappear without having been
+// deleted. It forwards everything unchanged, with the kubelet's own certificate, and edits only the lists and watches of the node's pods as
+// internal/core/podhold decides. Pods that disappeared are registered again.
+package nodeguard
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	"github.com/breakwater-k8s/breakwater/internal/core/podhold"
+	"github.com/breakwater-k8s/breakwater/internal/nodeguard/podwire"
+)
+
+// encoded is a pod as the kubelet saw it.
+type encoded struct {
+	format podwire.Format
+	raw    []byte
+}
+
+// in returns the pod in a format.
+func (e encoded) in(f podwire.Format) ([]byte, error) {
+	if e.format == f {
+		return e.raw, nil
+	}
+	pod, err := podwire.Decode(e.format, e.raw)
+	if err != nil {
+		return nil, err
+	}
+	return podwire.Encode(f, pod)
+}
+
+// cluster is what the guard asks the API server for, with its own account.
+type cluster interface {
+	// Admission reports whether the removal of a pod was admitted. uid is that by which the API server knew it.
+	Admission(ctx context.Context, namespace string, uid types.UID) podhold.Admission
+	// Protects reports whether a protector covers the pod.
+	Protects(p *corev1.Pod) bool
+}
+
+// Guard holds and registers pods of a node. It is safe for concurrent use.
+type Guard struct {
+	node    string
+	cluster cluster
+	store   *store
+	clock   clock.PassiveClock
+	log     logr.Logger
+	// lost receives the pods that become held.
+	lost chan types.NamespacedName
+
+	mu      sync.Mutex
+	view    *podhold.View
+	objects map[types.UID]encoded
+	// toKubelet translates the UIDs of registrations. It is replaced, never changed.
+	toKubelet podwire.UIDs
+	streams   map[*stream]bool
+	// resync reports that the kubelet must list its pods before it watches them, because it has not watched for a while.
+	resync bool
+}
+
+// newGuard returns a Guard with what an earlier one has stored.
+func newGuard(node string, c cluster, s *store, now clock.PassiveClock, log logr.Logger) *Guard {
+	entries, objects, damaged := s.load()
+	if damaged != nil {
+		log.Error(damaged, "Ignoring stored pods")
+	}
+	g := &Guard{
+		node: node, cluster: c, store: s, clock: now, log: log, lost: make(chan types.NamespacedName, maxStored),
+		view: podhold.NewView(entries...), objects: objects, streams: map[*stream]bool{}, resync: true,
+	}
+	g.translate()
+	for _, e := range g.view.Held() {
+		g.lost <- e.Pod.NamespacedName
+	}
+	return g
+}
+
+// translate computes the translation of UIDs from the view.
+func (g *Guard) translate() {
+	pairs := map[types.UID]types.UID{}
+	for _, e := range g.view.All() {
+		if e.Registered != "" {
+			pairs[e.Registered] = e.Pod.UID
+		}
+	}
+	g.toKubelet = podwire.NewUIDs(pairs)
+}
+
+// uids returns the translation of UIDs that the API server uses to those that the kubelet uses.
+func (g *Guard) uids() podwire.UIDs {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.toKubelet
+}
+
+// decideLost decides on a pod that disappeared from the API server, and holds or drops it. It returns whether it is held.
+func (g *Guard) decideLost(ctx context.Context, p podhold.Pod) (held bool) {
+	g.mu.Lock()
+	object, known := g.objects[p.UID]
+	g.mu.Unlock()
+	protected := false
+	if pod, err := podwire.Decode(object.format, object.raw); known && err == nil {
+		protected = g.cluster.Protects(pod)
+	}
+	admission := podhold.Unknown
+	if podhold.NeedsAdmission(p, protected) {
+		if e, ok := g.entry(p.NamespacedName); ok {
+			admission = g.cluster.Admission(ctx, p.Namespace, e.APIUID())
+		}
+	}
+	verdict := podhold.Decide(p, protected, admission)
+	if verdict == podhold.Held {
+		g.hold(p)
+		return true
+	}
+	g.log.V(1).Info("Pod ended", "pod", p.NamespacedName, "uid", p.UID, "verdict", verdict)
+	g.drop(p)
+	return false
+}
+
+func (g *Guard) hold(p podhold.Pod) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.view.Hold(p.NamespacedName, g.clock.Now())
+	g.translate()
+	g.persist(p.NamespacedName)
+	g.log.Info("Holding pod: the API server lost it", "pod", p.NamespacedName, "uid", p.UID)
+	select {
+	case g.lost <- p.NamespacedName:
+	default:
+	}
+}
+
+func (g *Guard) drop(p podhold.Pod) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.view.Drop(p.NamespacedName)
+	delete(g.objects, p.UID)
+	g.translate()
+	if err := g.store.drop(p.UID); err != nil {
+		g.log.Error(err, "Failed to remove stored pod", "pod", p.NamespacedName)
+	}
+}
+
+func (g *Guard) entry(name types.NamespacedName) (podhold.Entry, bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.view.Get(name)
+}
+
+// persist stores a pod of the view. The caller holds the lock.
+func (g *Guard) persist(name types.NamespacedName) {
+	e, ok := g.view.Get(name)
+	if !ok {
+		return
+	}
+	if err := g.store.save(e, g.objects[e.Pod.UID]); err != nil {
+		g.log.Error(err, "Failed to store pod: a restart of the guard would forget it", "pod", name)
+	}
+}
+
+// observe records a pod that the API server has. It returns how the kubelet sees it, and whether it does.
+func (g *Guard) observe(ctx context.Context, object encoded) (seen encoded, change podhold.Change, err error) {
+	pod, err := podwire.Decode(object.format, object.raw)
+	if err != nil {
+		return encoded{}, podhold.Hide, err
+	}
+	p := podhold.PodOf(pod)
+	for range 2 {
+		g.mu.Lock()
+		change = g.view.Observe(p)
+		if change != podhold.Lose {
+			defer g.mu.Unlock()
+			return g.show(p, object, change), change, nil
+		}
+		earlier, _ := g.view.Get(p.NamespacedName)
+		g.mu.Unlock()
+		g.decideLost(ctx, earlier.Pod)
+	}
+	return encoded{}, podhold.Hide, fmt.Errorf("pod %s changed while it was decided on", p.NamespacedName)
+}
+
+// show returns a pod as the kubelet sees it after a change of the view, and stores that. The caller holds the lock.
+func (g *Guard) show(p podhold.Pod, object encoded, change podhold.Change) encoded {
+	e, ok := g.view.Get(p.NamespacedName)
+	if change == podhold.Hide || !ok {
+		return encoded{}
+	}
+	if change == podhold.Register {
+		g.translate()
+	}
+	if e.Registered != "" {
+		object.raw = g.toKubelet.Replace(object.raw)
+	}
+	if change == podhold.Register {
+		// A registration begins without status: the kubelet keeps seeing the last one, and reports it again.
+		g.persist(p.NamespacedName)
+		return g.objects[e.Pod.UID]
+	}
+	if p.Started || !e.Pod.Started { // a registration whose status was not reported yet is not what to register the next time
+		g.objects[e.Pod.UID] = object
+		g.persist(p.NamespacedName)
+	}
+	return object
+}
+
+// decideList decides on the pods that the kubelet sees and a list of the node's pods does not have.
+func (g *Guard) decideList(ctx context.Context, f podwire.Format, body []byte) (*podwire.List, error) {
+	list, err := podwire.ParseList(f, body)
+	if err != nil {
+		return nil, err
+	}
+	listed := map[types.UID]bool{}
+	for _, item := range list.Items() {
+		pod, err := podwire.Decode(f, item)
+		if err != nil {
+			return nil, err
+		}
+		listed[pod.UID] = true
+	}
+	g.decideMissing(ctx, listed)
+	return list, nil
+}
+
+// observeList edits a list of the node's pods.
+func (g *Guard) observeList(ctx context.Context, f podwire.Format, body []byte) ([]byte, error) {
+	list, err := g.decideList(ctx, f, body)
+	if err != nil {
+		return nil, err
+	}
+	var items [][]byte
+	for _, item := range list.Items() {
+		seen, change, err := g.observe(ctx, encoded{f, item})
+		if err != nil {
+			return nil, err
+		}
+		if change != podhold.Hide {
+			items = append(items, seen.raw)
+		}
+	}
+	held, err := g.heldObjects(f)
+	if err != nil {
+		return nil, err
+	}
+	g.setResync(false)
+	return list.WithItems(append(items, held...))
+}
+
+// decideMissing decides on the pods that the kubelet sees and a complete list does not have.
+func (g *Guard) decideMissing(ctx context.Context, listed map[types.UID]bool) {
+	g.mu.Lock()
+	missing := g.view.Missing(listed)
+	g.mu.Unlock()
+	var deciding sync.WaitGroup
+	slots := make(chan struct{}, parallelRequests)
+	for _, p := range missing {
+		slots <- struct{}{}
+		deciding.Go(func() {
+			defer func() { <-slots }()
+			g.decideLost(ctx, p)
+		})
+	}
+	deciding.Wait()
+}
+
+// heldObjects returns the held pods, encoded.
+func (g *Guard) heldObjects(f podwire.Format) ([][]byte, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var all [][]byte
+	for _, e := range g.view.Held() {
+		raw, err := g.objects[e.Pod.UID].in(f)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, raw)
+	}
+	return all, nil
+}
+
+// parallelRequests limits the requests that the guard itself makes at a time.
+const parallelRequests = 8
+
+// admissionTimeout limits how long a watch waits for the decision on a pod. After it the pod is held, and asked about again later.
+const admissionTimeout = 5 * time.Second
+
+// begin records that a held pod is being registered under a UID, so that the kubelet's requests for it are translated from now on.
+func (g *Guard) begin(name types.NamespacedName, uid types.UID) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.view.Begin(name, uid)
+	g.translate()
+	g.persist(name)
+}
+
+// lastState returns the last state of a pod that the kubelet saw.
+func (g *Guard) lastState(uid types.UID) (*corev1.Pod, error) {
+	g.mu.Lock()
+	object, ok := g.objects[uid]
+	g.mu.Unlock()
+	if !ok {
+		return nil, fmt.Errorf("the last state of the pod with UID %s is not known", uid)
+	}
+	return podwire.Decode(object.format, object.raw)
+}
+
+func (g *Guard) setResync(needed bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.resync = needed
+}
+
+// mustResync reports whether the kubelet must list its pods before it watches them.
+func (g *Guard) mustResync() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.resync
+}
+
+// isWatched reports whether the kubelet watches its pods.
+func (g *Guard) isWatched() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.streams) > 0
+}

@@ -1,0 +1,272 @@
+// Package nodeinstall installs the node guard on a node as a systemd service, and removes it again.
+package nodeinstall
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/breakwater-k8s/breakwater/internal/nodeguard"
+)
+
+// Paths on the node.
+const (
+	Binary  = "/opt/breakwater/bin/breakwater-node"
+	Service = "breakwater-node.service"
+	unit    = "/etc/systemd/system/" + Service
+	// DefaultDir keeps what the guard knows, its certificate and the token of its account.
+	DefaultDir = "/var/lib/breakwater-node"
+	// DefaultKubeconfig is where kubeadm writes the kubelet's kubeconfig.
+	DefaultKubeconfig = "/etc/kubernetes/kubelet.conf"
+	// originalSuffix is added to the name of the kubelet's own kubeconfig.
+	originalSuffix = ".breakwater-original"
+	tokenName      = "token"
+)
+
+// Node is a node on which the guard is installed.
+type Node struct {
+	// Root is where the file system of the node is mounted; empty on the node itself.
+	Root string
+	// Name is the name of the Node object.
+	Name string
+	// Kubeconfig is the kubelet's, Dir is the guard's directory, and Listen the address for the kubelet.
+	Kubeconfig, Dir, Listen string
+	// Namespace is that of Breakwater in the cluster.
+	Namespace string
+	// Retention is how long a pod is held.
+	Retention time.Duration
+	// KubeletService is restarted to use the new kubeconfig.
+	KubeletService string
+	// Out receives one line for each step.
+	Out io.Writer
+}
+
+func (n *Node) path(p string) string { return filepath.Join(n.Root, p) }
+
+// original returns the path of the kubeconfig that the kubelet had before.
+func (n *Node) original() string { return n.Kubeconfig + originalSuffix }
+
+// Install installs the guard, or brings an installation up to date. It restarts the kubelet only if its kubeconfig changes; no container stops.
+func (n *Node) Install(ctx context.Context, token []byte) error {
+	if err := n.keepOriginal(); err != nil {
+		return err
+	}
+	if _, err := nodeguard.ReadKubeconfigAt(n.Root, n.original()); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(n.path(n.Dir), 0o700); err != nil {
+		return err
+	}
+	if err := n.WriteToken(token); err != nil {
+		return err
+	}
+	trusted, err := nodeguard.EnsureCertificate(n.path(n.Dir), time.Now())
+	if err != nil {
+		return err
+	}
+	changed, err := n.installService()
+	if err != nil {
+		return err
+	}
+	if changed {
+		for _, arguments := range [][]string{{"daemon-reload"}, {"enable", Service}, {"restart", Service}} {
+			if err := n.systemctl(ctx, arguments...); err != nil {
+				return err
+			}
+		}
+		n.say("Started %s", Service)
+	}
+	return n.point(ctx, trusted)
+}
+
+// keepOriginal copies the kubelet's kubeconfig, unless it already leads to the guard.
+func (n *Node) keepOriginal() error {
+	raw, err := os.ReadFile(n.path(n.Kubeconfig))
+	if err != nil {
+		return fmt.Errorf("read the kubelet's kubeconfig: %w", err)
+	}
+	if strings.Contains(string(raw), "https://"+n.Listen) {
+		return nil
+	}
+	return replaceFile(n.path(n.original()), raw, 0o600)
+}
+
+// WriteToken stores the token of the guard's account.
+func (n *Node) WriteToken(token []byte) error {
+	return replaceFile(n.path(filepath.Join(n.Dir, tokenName)), token, 0o600)
+}
+
+// installService installs program and unit, and reports whether either changed.
+func (n *Node) installService() (changed bool, err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return false, err
+	}
+	program, err := os.ReadFile(self)
+	if err != nil {
+		return false, err
+	}
+	for path, file := range map[string]struct {
+		content []byte
+		mode    os.FileMode
+	}{Binary: {program, 0o755}, unit: {[]byte(n.unit()), 0o644}} {
+		old, err := os.ReadFile(n.path(path))
+		if err == nil && string(old) == string(file.content) {
+			continue
+		}
+		if err := os.MkdirAll(filepath.Dir(n.path(path)), 0o755); err != nil {
+			return false, err
+		}
+		if err := replaceFile(n.path(path), file.content, file.mode); err != nil {
+			return false, err
+		}
+		n.say("Wrote %s", path)
+		changed = true
+	}
+	return changed, nil
+}
+
+// unit returns the systemd unit. The kubelet starts after the guard, but does not need it to start. The watchdog kills a guard that hangs or is
+// stopped long before the node's Lease expires.
+func (n *Node) unit() string {
+	return fmt.Sprintf(`[Unit]
+Description=Breakwater node guard: keeps containers of pods that the API server lost
+Documentation=https://breakwater-k8s.github.io/breakwater/concepts/node-guard
+Before=kubelet.service
+After=network-online.target
+StartLimitIntervalSec=0
+
+[Service]
+Type=notify
+ExecStart=%s run --node=%s --kubeconfig=%s --dir=%s --listen=%s --token-file=%s --namespace=%s --retention=%s
+Restart=always
+RestartSec=200ms
+WatchdogSec=3s
+WatchdogSignal=SIGKILL
+MemoryMax=128M
+OOMScoreAdjust=-999
+NoNewPrivileges=yes
+ProtectSystem=strict
+ReadWritePaths=%s
+
+[Install]
+WantedBy=multi-user.target
+`, Binary, n.Name, n.original(), n.Dir, n.Listen, filepath.Join(n.Dir, tokenName), n.Namespace, n.Retention, n.Dir)
+}
+
+// point makes the kubelet use the guard.
+func (n *Node) point(ctx context.Context, trusted []byte) error {
+	raw, err := os.ReadFile(n.path(n.original()))
+	if err != nil {
+		return err
+	}
+	want, err := throughGuard(raw, n.Listen, trusted)
+	if err != nil {
+		return err
+	}
+	have, err := os.ReadFile(n.path(n.Kubeconfig))
+	if err != nil || string(have) == string(want) {
+		return err
+	}
+	if err := replaceFile(n.path(n.Kubeconfig), want, 0o600); err != nil {
+		return err
+	}
+	n.say("The kubelet uses the guard at %s; its own kubeconfig is %s", n.Listen, n.original())
+	return n.systemctl(ctx, "restart", n.KubeletService)
+}
+
+// throughGuard returns a kubeconfig with the address and the certificate of the guard in all its clusters.
+func throughGuard(kubeconfig []byte, listen string, trusted []byte) ([]byte, error) {
+	var config map[string]any
+	if err := yaml.Unmarshal(kubeconfig, &config); err != nil {
+		return nil, fmt.Errorf("parse the kubelet's kubeconfig: %w", err)
+	}
+	all, _ := config["clusters"].([]any)
+	if len(all) == 0 {
+		return nil, errors.New("the kubelet's kubeconfig has no clusters")
+	}
+	for _, one := range all {
+		named, _ := one.(map[string]any)
+		cluster, ok := named["cluster"].(map[string]any)
+		if !ok {
+			return nil, errors.New("the kubelet's kubeconfig has a cluster without content")
+		}
+		delete(cluster, "certificate-authority")
+		delete(cluster, "tls-server-name")
+		cluster["server"], cluster["certificate-authority-data"] = "https://"+listen, base64.StdEncoding.EncodeToString(trusted)
+	}
+	return yaml.Marshal(config)
+}
+
+// Uninstall makes the kubelet use its API server directly, and removes the guard. It refuses while pods are held or registered, because the
+// kubelet would then stop their containers, unless force is set.
+func (n *Node) Uninstall(ctx context.Context, force bool) error {
+	left, err := nodeguard.Exceptions(n.path(n.Dir))
+	if err != nil {
+		return err
+	}
+	if len(left) > 0 && !force {
+		return fmt.Errorf("the guard holds pods, or has registered them again: without it the kubelet restarts their containers. "+
+			"Delete or release them first, or use --force: %s", strings.Join(left, ", "))
+	}
+	raw, err := os.ReadFile(n.path(n.original()))
+	if err != nil {
+		return fmt.Errorf("read the kubelet's own kubeconfig: %w", err)
+	}
+	if err := replaceFile(n.path(n.Kubeconfig), raw, 0o600); err != nil {
+		return err
+	}
+	if err := n.systemctl(ctx, "restart", n.KubeletService); err != nil {
+		return err
+	}
+	n.say("The kubelet uses its API server directly")
+	if err := n.systemctl(ctx, "disable", "--now", Service); err != nil {
+		return err
+	}
+	n.say("Stopped %s", Service)
+	return errors.Join(os.Remove(n.path(unit)), os.Remove(n.path(Binary)), os.Remove(n.path(n.original())), os.RemoveAll(n.path(n.Dir)))
+}
+
+// systemctl runs systemctl on the node. In a container it speaks with the node's systemd by the node's file system.
+func (n *Node) systemctl(ctx context.Context, arguments ...string) error {
+	command := exec.CommandContext(ctx, "systemctl", arguments...)
+	if n.Root != "" {
+		command = exec.CommandContext(ctx, "/usr/bin/systemctl", arguments...)
+		command.SysProcAttr = &syscall.SysProcAttr{Chroot: n.Root}
+		command.Dir = "/"
+		command.Env = append(os.Environ(), "SYSTEMD_IGNORE_CHROOT=1")
+		command.Err = nil // the program is looked up on the node
+	}
+	if out, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("systemctl %s: %w: %s", strings.Join(arguments, " "), err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}
+
+func (n *Node) say(format string, arguments ...any) {
+	_, _ = fmt.Fprintf(n.Out, format+"\n", arguments...)
+}
+
+// replaceFile replaces a file, so that it has either the old content or the new one.
+func replaceFile(path string, content []byte, mode os.FileMode) error {
+	file, err := os.CreateTemp(filepath.Dir(path), ".breakwater-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(file.Name()) }() // fails when it was renamed
+	_, err = file.Write(content)
+	if err := errors.Join(err, file.Chmod(mode), file.Sync(), file.Close()); err != nil {
+		return err
+	}
+	return os.Rename(file.Name(), path)
+}

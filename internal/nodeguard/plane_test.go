@@ -1,0 +1,404 @@
+package nodeguard_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/testr"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/client-go/util/keyutil"
+
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
+	"github.com/breakwater-k8s/breakwater/internal/core/podhold"
+	"github.com/breakwater-k8s/breakwater/internal/nodeguard"
+)
+
+func TestMain(m *testing.M) { testplane.Main(m) }
+
+// fixture is a node with a guard and a kubelet that only watches its pods.
+type fixture struct {
+	*testing.T
+	node, namespace string
+	dir             string
+	options         nodeguard.Options
+	// admin talks to the API server, kubelet to the guard.
+	admin   *kubernetes.Clientset
+	kubelet *kubernetes.Clientset
+	stop    func()
+}
+
+func newFixture(t *testing.T, contentType string) *fixture {
+	t.Helper()
+	f := &fixture{T: t, namespace: testplane.Namespace(t), dir: t.TempDir()}
+	f.node = "node-of-" + f.namespace
+	config := testplane.Config(t)
+	f.admin = kubernetes.NewForConfigOrDie(config)
+	account := testplane.AsServiceAccount(t, config, f.namespace, "guard", "cluster-admin")
+	_, err := f.admin.CoreV1().ServiceAccounts(f.namespace).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{})
+	f.must(err)
+	cert, token := filepath.Join(f.dir, "kubelet-client-current.pem"), filepath.Join(f.dir, "token")
+	f.must(os.WriteFile(cert, slices.Concat(config.CertData, config.KeyData), 0o600))
+	f.must(os.WriteFile(token, []byte(account.BearerToken), 0o600))
+	kubeconfig := filepath.Join(f.dir, "kubelet.conf")
+	f.must(clientcmd.WriteToFile(clientcmdapi.Config{
+		Clusters:       map[string]*clientcmdapi.Cluster{"c": {Server: config.Host, CertificateAuthorityData: config.CAData}},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"u": {ClientCertificate: cert, ClientKey: cert}},
+		Contexts:       map[string]*clientcmdapi.Context{"x": {Cluster: "c", AuthInfo: "u"}},
+		CurrentContext: "x",
+	}, kubeconfig))
+	_, port, err := net.SplitHostPort(testplane.FreeAddress(t))
+	f.must(err)
+	f.options = nodeguard.Options{
+		Node: f.node, Kubeconfig: kubeconfig, Dir: filepath.Join(f.dir, "state"), Listen: "127.0.0.1:" + port, TokenFile: token,
+		Namespace: f.namespace, Retention: time.Hour, Log: logr.Discard(),
+	}
+	if testing.Verbose() {
+		f.options.Log = testr.New(t)
+	}
+	f.protect("app=web")
+	f.start()
+	trusted, err := nodeguard.EnsureCertificate(f.options.Dir, time.Now())
+	f.must(err)
+	f.kubelet = kubernetes.NewForConfigOrDie(&rest.Config{
+		Host: "https://" + f.options.Listen, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: contentType, AcceptContentTypes: contentType},
+		TLSClientConfig: rest.TLSClientConfig{CAData: trusted, CertFile: cert, KeyFile: cert},
+	})
+	return f
+}
+
+func (f *fixture) must(err error) {
+	f.Helper()
+	if err != nil {
+		f.Fatal(err)
+	}
+}
+
+// protect publishes that pods of a selector are protected, as an aggregator does.
+func (f *fixture) protect(selector string) {
+	f.Helper()
+	parsed, err := metav1.ParseToLabelSelector(selector)
+	f.must(err)
+	raw, err := json.Marshal([]podhold.Protected{{Namespace: f.namespace, Name: "web", Selector: parsed}})
+	f.must(err)
+	_, err = f.admin.CoreV1().ConfigMaps(f.namespace).Create(f.Context(), &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: "protected", Labels: map[string]string{podhold.LabelProtected: "protected"}},
+		Data:       map[string]string{podhold.ProtectedKey: string(raw)},
+	}, metav1.CreateOptions{})
+	f.must(err)
+}
+
+// start starts the guard, and stops it when the test ends.
+func (f *fixture) start() {
+	f.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ready, ended := make(chan struct{}), make(chan error, 1)
+	f.options.Ready = func(net.Addr) { close(ready) }
+	go func() { ended <- nodeguard.Run(ctx, f.options) }()
+	select {
+	case <-ready:
+	case err := <-ended:
+		f.Fatalf("the guard ended: %v", err)
+	}
+	f.stop = sync.OnceFunc(func() {
+		cancel()
+		<-ended
+	})
+	f.Cleanup(f.stop)
+	testplane.Eventually(f.T, func() string {
+		if _, err := os.Stat(filepath.Join(f.options.Dir, "pods", "protected.json")); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+}
+
+// run creates a pod on the node, with a container that runs.
+func (f *fixture) run(name, app string) *corev1.Pod {
+	f.Helper()
+	p, err := f.admin.CoreV1().Pods(f.namespace).Create(f.Context(), &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": app}},
+		Spec:       corev1.PodSpec{NodeName: f.node, ServiceAccountName: "default", Containers: []corev1.Container{{Name: "app", Image: "app:1"}}},
+	}, metav1.CreateOptions{})
+	f.must(err)
+	started := true
+	p.Status.Phase = corev1.PodRunning
+	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	p.Status.ContainerStatuses = []corev1.ContainerStatus{{
+		Name: "app", ContainerID: "containerd://1", Ready: true, Started: &started, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
+	}}
+	p, err = f.admin.CoreV1().Pods(f.namespace).UpdateStatus(f.Context(), p, metav1.UpdateOptions{})
+	f.must(err)
+	return p
+}
+
+// seen is what a kubelet would run: every change of the set of its pods.
+type seen struct {
+	mu   sync.Mutex
+	pods map[types.UID]*corev1.Pod
+	// gone has the pods that disappeared without having been seen with a deletionTimestamp.
+	gone []string
+}
+
+func (s *seen) replace(objects []any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := map[types.UID]*corev1.Pod{}
+	for _, o := range objects {
+		now[o.(*corev1.Pod).UID] = o.(*corev1.Pod)
+	}
+	for uid, p := range s.pods {
+		if now[uid] == nil && p.DeletionTimestamp == nil {
+			s.gone = append(s.gone, p.Name)
+		}
+	}
+	s.pods = now
+}
+
+// problem returns a text unless the kubelet sees these pods, by UID, and lost those.
+func (s *seen) problem(pods []types.UID, gone ...string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var got []types.UID
+	for uid := range s.pods {
+		got = append(got, uid)
+	}
+	slices.Sort(got)
+	slices.Sort(pods)
+	if !slices.Equal(got, pods) || !slices.Equal(s.gone, gone) {
+		return fmt.Sprintf("the kubelet sees %v and lost %v, want %v and %v", got, s.gone, pods, gone)
+	}
+	return ""
+}
+
+// listWatcher lists before it watches, unless streams is set.
+type listWatcher struct {
+	*cache.ListWatch
+	streams bool
+}
+
+func (l listWatcher) IsWatchListSemanticsUnSupported() bool { return !l.streams }
+
+// watch runs the part of a kubelet that learns what to run, until the test ends.
+func (f *fixture) watch(streams bool) *seen {
+	s := &seen{}
+	lw := cache.NewListWatchFromClient(
+		f.kubelet.CoreV1().RESTClient(), "pods", metav1.NamespaceAll, fields.OneTermEqualSelector("spec.nodeName", f.node))
+	reflector := cache.NewReflectorWithOptions(listWatcher{lw, streams}, &corev1.Pod{}, cache.NewUndeltaStore(s.replace, cache.MetaNamespaceKeyFunc), cache.ReflectorOptions{})
+	go reflector.RunWithContext(f.Context())
+	return s
+}
+
+func (f *fixture) sees(s *seen, pods []types.UID, gone ...string) {
+	f.Helper()
+	testplane.Eventually(f.T, func() string { return s.problem(pods, gone...) })
+}
+
+// registered waits until the API server has a running pod under another UID than the given one.
+func (f *fixture) registered(name string, other types.UID) *corev1.Pod {
+	f.Helper()
+	var p *corev1.Pod
+	testplane.Eventually(f.T, func() string {
+		var err error
+		p, err = f.admin.CoreV1().Pods(f.namespace).Get(f.Context(), name, metav1.GetOptions{})
+		switch {
+		case err != nil:
+			return err.Error()
+		case p.UID == other:
+			return "the API server still has the old pod"
+		case p.Status.Phase != corev1.PodRunning || len(p.Status.ContainerStatuses) != 1 || !p.Status.ContainerStatuses[0].Ready:
+			return fmt.Sprintf("status of the registered pod: %+v", p.Status)
+		}
+		return ""
+	})
+	return p
+}
+
+func TestErasedPodsAreHeldAndRegistered(t *testing.T) {
+	for name, tc := range map[string]struct {
+		contentType string
+		streams     bool
+	}{
+		"JSON, lists": {"application/json", false}, "JSON, streams": {"application/json", true},
+		"Protobuf, lists": {"application/vnd.kubernetes.protobuf", false}, "Protobuf, streams": {"application/vnd.kubernetes.protobuf", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, tc.contentType)
+			web, other := f.run("web-0", "web"), f.run("other", "other")
+			s := f.watch(tc.streams)
+			f.sees(s, []types.UID{web.UID, other.UID})
+
+			for _, pod := range []string{"web-0", "other"} {
+				testplane.Erase(t, "", "pods", f.namespace, pod)
+			}
+			registered := f.registered("web-0", web.UID)
+			f.sees(s, []types.UID{web.UID}, "other")
+			if registered.Annotations[nodeguard.AnnotationRegistered] != string(web.UID) || registered.Spec.NodeName != f.node {
+				t.Errorf("registered pod has annotations %v on node %q", registered.Annotations, registered.Spec.NodeName)
+			}
+			f.checkTranslation(web, registered)
+
+			// Erased a second time, by the UID of its registration.
+			testplane.Erase(t, "", "pods", f.namespace, "web-0")
+			again := f.registered("web-0", registered.UID)
+			f.sees(s, []types.UID{web.UID}, "other")
+
+			// A client deletes it: the kubelet stops it, and deletes it for good.
+			f.must(f.admin.CoreV1().Pods(f.namespace).Delete(t.Context(), "web-0", metav1.DeleteOptions{}))
+			testplane.Eventually(t, func() string {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				if p := s.pods[web.UID]; p == nil || p.DeletionTimestamp == nil {
+					return "the kubelet does not see the deletion"
+				}
+				return ""
+			})
+			now := int64(0)
+			f.must(f.kubelet.CoreV1().Pods(f.namespace).Delete(t.Context(), "web-0", metav1.DeleteOptions{
+				GracePeriodSeconds: &now, Preconditions: &metav1.Preconditions{UID: &web.UID},
+			}))
+			f.sees(s, nil, "other")
+			if _, err := f.admin.CoreV1().Pods(f.namespace).Get(t.Context(), "web-0", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+				t.Errorf("the registered pod %s still exists: %v", again.UID, err)
+			}
+		})
+	}
+}
+
+// checkTranslation sends the requests of a kubelet that carry the UID of a pod, for one that has been registered again.
+func (f *fixture) checkTranslation(web, registered *corev1.Pod) {
+	f.Helper()
+	pods := f.kubelet.CoreV1().Pods(f.namespace)
+	got, err := pods.Get(f.Context(), "web-0", metav1.GetOptions{})
+	f.must(err)
+	if got.UID != web.UID {
+		f.Errorf("the kubelet gets the pod with UID %s, want %s", got.UID, web.UID)
+	}
+	patch := fmt.Sprintf(`{"metadata":{"uid":%q},"status":{"message":"of the kubelet"}}`, web.UID)
+	patched, err := pods.Patch(f.Context(), "web-0", types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
+	f.must(err)
+	if patched.UID != web.UID || patched.Status.Message != "of the kubelet" {
+		f.Errorf("patched pod has UID %s and message %q", patched.UID, patched.Status.Message)
+	}
+	token, err := f.kubelet.CoreV1().ServiceAccounts(f.namespace).CreateToken(f.Context(), "default", &authenticationv1.TokenRequest{
+		Spec: authenticationv1.TokenRequestSpec{BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: "web-0", UID: web.UID}},
+	}, metav1.CreateOptions{})
+	f.must(err)
+	if token.Spec.BoundObjectRef.UID != web.UID {
+		f.Errorf("the token is bound to UID %s, want %s as the kubelet knows it", token.Spec.BoundObjectRef.UID, web.UID)
+	}
+	review, err := f.admin.AuthenticationV1().TokenReviews().Create(f.Context(), &authenticationv1.TokenReview{
+		Spec: authenticationv1.TokenReviewSpec{Token: token.Status.Token},
+	}, metav1.CreateOptions{})
+	f.must(err)
+	if !review.Status.Authenticated || review.Status.User.Extra["authentication.kubernetes.io/pod-uid"][0] != string(registered.UID) {
+		f.Errorf("review of the token: %+v, want pod UID %s", review.Status, registered.UID)
+	}
+	_, err = f.kubelet.CoreV1().Events(f.namespace).Create(f.Context(), &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{Name: "pulled"},
+		InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: f.namespace, Name: "web-0", UID: web.UID},
+	}, metav1.CreateOptions{})
+	f.must(err)
+	event, err := f.admin.CoreV1().Events(f.namespace).Get(f.Context(), "pulled", metav1.GetOptions{})
+	f.must(err)
+	if event.InvolvedObject.UID != registered.UID {
+		f.Errorf("the event is about UID %s, want %s", event.InvolvedObject.UID, registered.UID)
+	}
+	f.must(f.admin.CoreV1().Events(f.namespace).Delete(f.Context(), "pulled", metav1.DeleteOptions{}))
+}
+
+// A removal without a grace period sets the deletionTimestamp and deletes at once. A kubelet that was disconnected for longer than etcd keeps old
+// versions sees neither.
+func TestAdmittedRemovalThatTheKubeletMissedPasses(t *testing.T) {
+	f := newFixture(t, "application/vnd.kubernetes.protobuf")
+	web := f.run("web-0", "web")
+	s := f.watch(true)
+	f.sees(s, []types.UID{web.UID})
+	_, err := f.admin.CoreV1().Events(f.namespace).Create(t.Context(), &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{Name: podhold.AdmittedEvent(web.UID)},
+		InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: f.namespace, Name: "web-0", UID: web.UID},
+	}, metav1.CreateOptions{})
+	f.must(err)
+	testplane.Erase(t, "", "pods", f.namespace, "web-0")
+	f.sees(s, nil, "web-0")
+}
+
+func TestDeletionWithoutGracePeriodPasses(t *testing.T) {
+	f := newFixture(t, "application/vnd.kubernetes.protobuf")
+	web := f.run("web-0", "web")
+	s := f.watch(true)
+	f.sees(s, []types.UID{web.UID})
+	now := int64(0)
+	f.must(f.admin.CoreV1().Pods(f.namespace).Delete(t.Context(), "web-0", metav1.DeleteOptions{GracePeriodSeconds: &now}))
+	f.sees(s, nil)
+}
+
+func TestRestartedGuardKeepsWhatItHolds(t *testing.T) {
+	f := newFixture(t, "application/vnd.kubernetes.protobuf")
+	web := f.run("web-0", "web")
+	s := f.watch(true)
+	f.sees(s, []types.UID{web.UID})
+	f.stop()
+	testplane.Erase(t, "", "pods", f.namespace, "web-0")
+	f.start()
+	registered := f.registered("web-0", web.UID)
+	f.sees(s, []types.UID{web.UID})
+	f.stop()
+	f.start()
+	f.checkTranslation(web, registered)
+	f.sees(s, []types.UID{web.UID})
+}
+
+func TestAnotherClusterIsRefused(t *testing.T) {
+	f := newFixture(t, "application/vnd.kubernetes.protobuf")
+	web := f.run("web-0", "web")
+	s := f.watch(true)
+	f.sees(s, []types.UID{web.UID})
+	f.stop()
+	identity := filepath.Join(f.options.Dir, "pods", "cluster.json")
+	f.must(os.WriteFile(identity, []byte(`{"system":"00000000-0000-4000-8000-000000000000"}`), 0o600))
+	testplane.Erase(t, "", "pods", f.namespace, "web-0")
+	f.start()
+	if _, err := f.kubelet.CoreV1().Pods(f.namespace).List(t.Context(), metav1.ListOptions{}); !apierrors.IsServiceUnavailable(err) {
+		t.Errorf("a request to another cluster: error %v, want that it is refused", err)
+	}
+	f.sees(s, []types.UID{web.UID})
+}
+
+func TestOnlyTheKubeletMayUseTheGuard(t *testing.T) {
+	f := newFixture(t, "application/json")
+	cert, key, _ := testplane.Certificate(t)
+	certPEM, err := os.ReadFile(cert)
+	f.must(err)
+	keyPEM, err := os.ReadFile(key)
+	f.must(err)
+	if _, err := keyutil.ParsePrivateKeyPEM(keyPEM); err != nil {
+		t.Fatal(err)
+	}
+	trusted, err := nodeguard.EnsureCertificate(f.options.Dir, time.Now())
+	f.must(err)
+	for who, identity := range map[string]rest.TLSClientConfig{"a client without certificate": {CAData: trusted}, "a client with another certificate": {CAData: trusted, CertData: certPEM, KeyData: keyPEM}} {
+		other := kubernetes.NewForConfigOrDie(&rest.Config{Host: "https://" + f.options.Listen, TLSClientConfig: identity})
+		if _, err := other.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{}); err == nil || apierrors.IsForbidden(err) {
+			t.Errorf("%s: error %v, want that the handshake fails", who, err)
+		}
+	}
+}

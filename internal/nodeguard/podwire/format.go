@@ -1,0 +1,137 @@
+package podwire
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"mime"
+	"slices"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Format is an encoding of Kubernetes objects.
+type Format string
+
+// The formats that kubelets ask for.
+const (
+	JSON     Format = "json"
+	Protobuf Format = "protobuf"
+)
+
+// FormatOf returns the format of a Content-Type.
+func FormatOf(contentType string) (Format, error) {
+	media, _, err := mime.ParseMediaType(contentType)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("content type %q: %w", contentType, err)
+	case media == "application/json":
+		return JSON, nil
+	case media == "application/vnd.kubernetes.protobuf":
+		return Protobuf, nil
+	default:
+		return "", fmt.Errorf("content type %q: only JSON and Protobuf are supported", contentType)
+	}
+}
+
+// Decode decodes a pod, to look at it.
+func Decode(f Format, raw []byte) (*corev1.Pod, error) {
+	p := &corev1.Pod{}
+	var err error
+	if f == JSON {
+		err = json.Unmarshal(raw, p)
+	} else {
+		err = p.Unmarshal(raw)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("decode a pod in %s: %w", f, err)
+	}
+	return p, nil
+}
+
+// Encode encodes a pod.
+func Encode(f Format, p *corev1.Pod) ([]byte, error) {
+	if f == JSON {
+		p.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
+		return json.Marshal(p)
+	}
+	return p.Marshal()
+}
+
+// magic begins each Protobuf object of Kubernetes that is not part of another one. A runtime.Unknown follows.
+var magic = []byte("k8s\x00") //nolint:gochecknoglobals // constant
+
+// Fields of runtime.Unknown, PodList and WatchEvent (their generated.proto).
+const (
+	unknownRaw   = 2
+	listItems    = 2
+	eventType    = 1
+	eventObject  = 2
+	extensionRaw = 1
+)
+
+var errMagic = errors.New("the object does not begin with the mark of Kubernetes Protobuf")
+
+// unwrap returns the object of a runtime.Unknown.
+func unwrap(object []byte) ([]byte, error) {
+	rest, ok := bytes.CutPrefix(object, magic)
+	if !ok {
+		return nil, errMagic
+	}
+	var raw []byte
+	err := eachField(rest, func(number protowire.Number, _, value []byte) {
+		if number == unknownRaw {
+			raw = value
+		}
+	})
+	return raw, err
+}
+
+// rewrap replaces the object of a runtime.Unknown.
+func rewrap(object, raw []byte) ([]byte, error) {
+	rest, ok := bytes.CutPrefix(object, magic)
+	if !ok {
+		return nil, errMagic
+	}
+	out := slices.Clone(magic)
+	err := eachField(rest, func(number protowire.Number, whole, _ []byte) {
+		if number == unknownRaw {
+			whole = appendBytes(nil, unknownRaw, raw)
+		}
+		out = append(out, whole...)
+	})
+	return out, err
+}
+
+// wrapPod makes a Protobuf object of a pod.
+func wrapPod(raw []byte) []byte {
+	kind := appendBytes(appendBytes(nil, 1, []byte("v1")), 2, []byte("Pod")) // runtime.TypeMeta
+	return append(slices.Clone(magic), appendBytes(appendBytes(nil, 1, kind), unknownRaw, raw)...)
+}
+
+func appendBytes(to []byte, number protowire.Number, value []byte) []byte {
+	return protowire.AppendBytes(protowire.AppendTag(to, number, protowire.BytesType), value)
+}
+
+// eachField calls do with each field of a message: the bytes of the whole field, and its value if that is of type bytes.
+func eachField(message []byte, do func(number protowire.Number, whole, value []byte)) error {
+	for len(message) > 0 {
+		number, kind, tag := protowire.ConsumeTag(message)
+		if tag < 0 {
+			return fmt.Errorf("parse Protobuf: %w", protowire.ParseError(tag))
+		}
+		size := protowire.ConsumeFieldValue(number, kind, message[tag:])
+		if size < 0 {
+			return fmt.Errorf("parse Protobuf: %w", protowire.ParseError(size))
+		}
+		var value []byte
+		if kind == protowire.BytesType {
+			value, _ = protowire.ConsumeBytes(message[tag:])
+		}
+		do(number, message[:tag+size], value)
+		message = message[tag+size:]
+	}
+	return nil
+}

@@ -1,0 +1,143 @@
+package podwire
+
+import (
+	"bufio"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// maxFrame limits a watch event. etcd stores no object of more than 1.5 MiB by default, and JSON is larger.
+const maxFrame = 32 << 20
+
+// Event is an event of a watch.
+type Event struct {
+	Type watch.EventType
+	// Object is the encoded object: a pod for Added, Modified and Deleted.
+	Object []byte
+	// frame is the event as it came, to forward it unchanged; nil for a new event.
+	frame []byte
+}
+
+// Reader reads the events of a watch.
+type Reader struct {
+	format Format
+	from   *bufio.Reader
+	json   *json.Decoder
+}
+
+// NewReader reads events of the given format.
+func NewReader(f Format, from io.Reader) *Reader {
+	buffered := bufio.NewReader(from)
+	return &Reader{format: f, from: buffered, json: json.NewDecoder(buffered)}
+}
+
+// Next returns the next event. The error is io.EOF at the end of the stream.
+func (r *Reader) Next() (Event, error) {
+	if r.format == JSON {
+		return r.nextJSON()
+	}
+	var size [4]byte
+	if _, err := io.ReadFull(r.from, size[:]); err != nil {
+		return Event{}, err
+	}
+	n := binary.BigEndian.Uint32(size[:])
+	if n > maxFrame {
+		return Event{}, fmt.Errorf("watch event of %d bytes, want at most %d", n, maxFrame)
+	}
+	frame := make([]byte, n)
+	if _, err := io.ReadFull(r.from, frame); err != nil {
+		return Event{}, io.ErrUnexpectedEOF
+	}
+	return parseProtobufEvent(frame)
+}
+
+func parseProtobufEvent(frame []byte) (Event, error) {
+	e := Event{frame: frame}
+	var extension []byte
+	if err := eachField(frame, func(number protowire.Number, _, value []byte) {
+		switch number {
+		case eventType:
+			e.Type = watch.EventType(value)
+		case eventObject:
+			extension = value
+		}
+	}); err != nil {
+		return Event{}, err
+	}
+	var object []byte
+	if err := eachField(extension, func(number protowire.Number, _, value []byte) {
+		if number == extensionRaw {
+			object = value
+		}
+	}); err != nil {
+		return Event{}, err
+	}
+	if isPodEvent(e.Type) || e.Type == watch.Bookmark {
+		raw, err := unwrap(object)
+		if err != nil {
+			return Event{}, fmt.Errorf("parse a watch event: %w", err)
+		}
+		object = raw
+	}
+	e.Object = object
+	return e, nil
+}
+
+func (r *Reader) nextJSON() (Event, error) {
+	var frame json.RawMessage
+	if err := r.json.Decode(&frame); err != nil {
+		return Event{}, err
+	}
+	var e metav1.WatchEvent
+	if err := json.Unmarshal(frame, &e); err != nil {
+		return Event{}, fmt.Errorf("parse a watch event: %w", err)
+	}
+	return Event{Type: watch.EventType(e.Type), Object: e.Object.Raw, frame: frame}, nil
+}
+
+func isPodEvent(t watch.EventType) bool {
+	return t == watch.Added || t == watch.Modified || t == watch.Deleted
+}
+
+// IsPod reports whether the event's object is a pod that appeared, changed or disappeared.
+func (e Event) IsPod() bool { return isPodEvent(e.Type) }
+
+// Encode returns the event as it is sent: unchanged if it was read from a watch. Its type and object must not be changed then.
+func (e Event) Encode(f Format) ([]byte, error) {
+	frame := e.frame
+	if f == JSON {
+		if frame == nil {
+			object, err := withKind(e.Object)
+			if err != nil {
+				return nil, err
+			}
+			raw, err := json.Marshal(map[string]any{"type": e.Type, "object": object})
+			if err != nil {
+				return nil, err
+			}
+			frame = raw
+		}
+		return append(frame[:len(frame):len(frame)], '\n'), nil
+	}
+	if frame == nil {
+		extension := appendBytes(nil, extensionRaw, wrapPod(e.Object))
+		frame = appendBytes(appendBytes(nil, eventType, []byte(e.Type)), eventObject, extension)
+	}
+	return append(binary.BigEndian.AppendUint32(nil, uint32(len(frame))), frame...), nil //nolint:gosec // at most maxFrame
+}
+
+// withKind returns a pod with its kind, which the items of a list do not have.
+func withKind(pod []byte) (map[string]json.RawMessage, error) {
+	var object map[string]json.RawMessage
+	if err := json.Unmarshal(pod, &object); err != nil {
+		return nil, fmt.Errorf("parse a pod: %w", err)
+	}
+	object["apiVersion"], object["kind"] = json.RawMessage(`"v1"`), json.RawMessage(`"Pod"`)
+	return object, nil
+}

@@ -1,0 +1,132 @@
+package nodeguard
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/breakwater-k8s/breakwater/internal/core/podhold"
+)
+
+// records reads what Breakwater records in the worker cluster for node guards.
+type records struct {
+	own *account
+	// namespace is that of Breakwater in the cluster.
+	namespace string
+	store     *store
+	log       logr.Logger
+
+	mu    sync.RWMutex
+	index podhold.Index
+}
+
+var _ cluster = (*records)(nil)
+
+// Admission implements cluster.
+func (r *records) Admission(ctx context.Context, namespace string, uid types.UID) podhold.Admission {
+	var event corev1.Event
+	err := r.own.do(ctx, http.MethodGet, "/api/v1/namespaces/"+namespace+"/events/"+podhold.AdmittedEvent(uid), "", nil, &event)
+	var status *statusError
+	switch {
+	case err == nil && event.InvolvedObject.UID == uid:
+		return podhold.Admitted
+	case err == nil, errors.As(err, &status) && status.code == http.StatusNotFound:
+		return podhold.NotAdmitted
+	default:
+		r.log.Info("Failed to read whether the removal of a pod was admitted; holding it meanwhile", "namespace", namespace, "uid", uid, "reason", err.Error())
+		return podhold.Unknown
+	}
+}
+
+// Protects implements cluster.
+func (r *records) Protects(p *corev1.Pod) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.index.Covers(p)
+}
+
+const (
+	protectedFile = "protected.json"
+	// refreshEvery is how often the guard reads which pods are protected.
+	refreshEvery = 10 * time.Second
+)
+
+// restore uses what an earlier guard has read.
+func (r *records) restore() error {
+	raw, err := r.store.readFile(protectedFile)
+	if err != nil || raw == nil {
+		return err
+	}
+	var all []podhold.Protected
+	if err := json.Unmarshal(raw, &all); err != nil {
+		return fmt.Errorf("stored %s: %w", protectedFile, err)
+	}
+	return r.use(all)
+}
+
+func (r *records) use(all []podhold.Protected) error {
+	index, err := podhold.NewIndex(all)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.index = index
+	return nil
+}
+
+// refresh reads which pods are protected.
+func (r *records) refresh(ctx context.Context) error {
+	var list corev1.ConfigMapList
+	path := "/api/v1/namespaces/" + r.namespace + "/configmaps"
+	if err := r.own.query(ctx, path, url.Values{"labelSelector": {podhold.LabelProtected}}, &list); err != nil {
+		return fmt.Errorf("read which pods are protected: %w", err)
+	}
+	if len(list.Items) == 0 {
+		return nil // an aggregator has not published it, or etcd has lost it: what was known stays
+	}
+	var all []podhold.Protected
+	for i := range list.Items {
+		var some []podhold.Protected
+		if err := json.Unmarshal([]byte(list.Items[i].Data[podhold.ProtectedKey]), &some); err != nil {
+			return fmt.Errorf("ConfigMap %s/%s: %w", r.namespace, list.Items[i].Name, err)
+		}
+		all = append(all, some...)
+	}
+	if err := r.use(all); err != nil {
+		return err
+	}
+	raw, err := json.Marshal(all)
+	if err != nil {
+		return err
+	}
+	return r.store.write(protectedFile, raw)
+}
+
+// run refreshes until ctx ends.
+func (r *records) run(ctx context.Context) {
+	ticker := time.NewTicker(refreshEvery)
+	defer ticker.Stop()
+	last := ""
+	for {
+		err := r.refresh(ctx)
+		if text := fmt.Sprint(err); err != nil && text != last && ctx.Err() == nil {
+			r.log.Info("Failed to refresh; using what was known", "reason", text)
+			last = text
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}

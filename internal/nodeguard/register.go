@@ -1,0 +1,228 @@
+package nodeguard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/breakwater-k8s/breakwater/internal/core/podhold"
+	"github.com/breakwater-k8s/breakwater/internal/nodeguard/podwire"
+)
+
+// AnnotationRegistered is the annotation of a pod that the guard registered again. Its value is the UID by which the kubelet knows the pod.
+const AnnotationRegistered = "breakwater.dev/registered-for"
+
+// registrar registers held pods again.
+type registrar struct {
+	guard *Guard
+	// own is the guard's account, and kubelet that of the kubelet.
+	own, kubelet *account
+	log          logr.Logger
+}
+
+// errNotSound means that a pod can be held but not registered.
+var errNotSound = errors.New("the pod cannot be registered again")
+
+// register gives the API server a held pod again. The error says why it could not, and the caller tries again later.
+//
+// The pod is created without labels and owner, then gets its status, and then the rest: a controller that saw it before it is ready would
+// delete it in favor of the replacements that it has created.
+func (r *registrar) register(ctx context.Context, name types.NamespacedName) error {
+	e, ok := r.guard.entry(name)
+	if !ok || !e.IsHeld() {
+		return nil
+	}
+	pod, err := r.guard.lastState(e.Pod.UID)
+	if err != nil {
+		return err
+	}
+	if err := soundness(pod); err != nil {
+		return err
+	}
+	if e.Registered == "" {
+		created, err := r.own.createPod(ctx, registration(pod))
+		var status *statusError
+		if errors.As(err, &status) && status.code == http.StatusConflict {
+			created, err = r.takeName(ctx, e)
+		}
+		if err != nil {
+			return fmt.Errorf("create the pod: %w", err)
+		}
+		if !slices.Equal(podhold.PodOf(created).Containers, e.Pod.Containers) {
+			return errors.Join(fmt.Errorf("%w: admission changes its containers, so that they would restart", errNotSound), r.own.deletePod(ctx, name, created.UID, false))
+		}
+		r.guard.begin(name, created.UID)
+		e.Registered = created.UID
+	}
+	err = r.complete(ctx, e, pod)
+	var status *statusError
+	if errors.As(err, &status) && (status.code == http.StatusNotFound || status.code == http.StatusConflict) {
+		r.guard.begin(name, "") // the registration was lost too
+	}
+	return err
+}
+
+// complete gives the registration of a pod its status, labels and owner.
+func (r *registrar) complete(ctx context.Context, e podhold.Entry, pod *corev1.Pod) error {
+	name := e.Pod.NamespacedName
+	owners, err := r.currentOwners(ctx, pod)
+	if err != nil {
+		return err
+	}
+	if _, err := r.kubelet.patchStatus(ctx, name, e.Registered, pod.Status); err != nil {
+		return fmt.Errorf("report the status of the pod: %w", err)
+	}
+	current, err := r.own.patchMetadata(ctx, name, e.Registered, pod.Labels, owners)
+	if err != nil {
+		return fmt.Errorf("set the labels of the pod: %w", err)
+	}
+	raw, err := podwire.Encode(podwire.JSON, current)
+	if err != nil {
+		return err
+	}
+	if _, _, err = r.guard.observe(ctx, encoded{podwire.JSON, raw}); err == nil {
+		r.log.Info("Registered pod again", "pod", name, "uid", e.Pod.UID, "registeredUID", e.Registered)
+	}
+	return err
+}
+
+// takeName returns the pod that has the name of a held pod, if it can be its registration (rule N6).
+func (r *registrar) takeName(ctx context.Context, held podhold.Entry) (*corev1.Pod, error) {
+	name := held.Pod.NamespacedName
+	current, err := r.own.getPod(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("get the pod of the same name: %w", err)
+	}
+	here := current.Spec.NodeName == r.guard.node
+	registers := current.Annotations[AnnotationRegistered] == string(held.Pod.UID)
+	switch podhold.DecideName(podhold.PodOf(current), here, registers, current.CreationTimestamp.Time, held) {
+	case podhold.Adopt:
+		return current, nil
+	case podhold.Yield:
+		r.guard.end(held.Pod, podhold.EndReplaced)
+		return nil, errNameTaken
+	case podhold.Remove:
+		if err := r.own.deletePod(ctx, name, current.UID, podhold.PodOf(current).Started); err != nil {
+			return nil, fmt.Errorf("delete the replacement of the same name: %w", err)
+		}
+		return nil, errNameTaken
+	default:
+		return nil, fmt.Errorf("pod %s with UID %s on node %q has the name of a held one, and another owner: delete it, or release the held one",
+			name, current.UID, current.Spec.NodeName)
+	}
+}
+
+// errNameTaken means that a replacement had the name of the pod. The next attempt can succeed, because it was deleted.
+var errNameTaken = errors.New("a replacement had the name of the pod")
+
+// soundness returns why a pod cannot be registered again; nil if it can.
+func soundness(p *corev1.Pod) error {
+	switch {
+	case len(p.Spec.EphemeralContainers) > 0:
+		return fmt.Errorf("%w: an API server accepts no new pod with ephemeral containers, and without them the kubelet would stop them", errNotSound)
+	case len(p.Spec.ResourceClaims) > 0:
+		return fmt.Errorf("%w: its resource claims belong to its old UID", errNotSound)
+	}
+	for i := range p.Spec.Volumes {
+		if p.Spec.Volumes[i].Ephemeral != nil {
+			return fmt.Errorf("%w: its volume %s belongs to its old UID", errNotSound, p.Spec.Volumes[i].Name)
+		}
+	}
+	return nil
+}
+
+// registration returns the pod to create, without labels and owner.
+func registration(p *corev1.Pod) *corev1.Pod {
+	annotations := map[string]string{AnnotationRegistered: string(p.UID)}
+	for key, value := range p.Annotations {
+		if key != AnnotationRegistered {
+			annotations[key] = value
+		}
+	}
+	return &corev1.Pod{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, GenerateName: p.GenerateName, Finalizers: p.Finalizers, Annotations: annotations},
+		Spec:       p.Spec,
+	}
+}
+
+// currentOwners returns the owners of a pod with their current UIDs. Owners that do not exist are left out: the garbage collector would
+// delete the pod because of them, and a controller of its labels adopts it without.
+func (r *registrar) currentOwners(ctx context.Context, p *corev1.Pod) ([]metav1.OwnerReference, error) {
+	owners := []metav1.OwnerReference{}
+	for _, owner := range p.OwnerReferences {
+		path, known := ownerPath(p.Namespace, owner)
+		if !known {
+			owners = append(owners, owner)
+			continue
+		}
+		var current metav1.PartialObjectMetadata
+		err := r.own.do(ctx, http.MethodGet, path, "", nil, &current)
+		var status *statusError
+		switch {
+		case errors.As(err, &status) && status.code == http.StatusNotFound:
+			continue
+		case err != nil:
+			return nil, fmt.Errorf("get the owner %s %s: %w", owner.Kind, owner.Name, err)
+		}
+		owner.UID = current.UID
+		owners = append(owners, owner)
+	}
+	return owners, nil
+}
+
+func ownerPath(namespace string, owner metav1.OwnerReference) (string, bool) {
+	plural, known := map[string]string{
+		"apps/v1 ReplicaSet": "replicasets", "apps/v1 StatefulSet": "statefulsets", "apps/v1 DaemonSet": "daemonsets", "batch/v1 Job": "jobs",
+	}[owner.APIVersion+" "+owner.Kind]
+	return "/apis/" + owner.APIVersion + "/namespaces/" + namespace + "/" + plural + "/" + owner.Name, known
+}
+
+const (
+	firstRetry, lastRetry = 100 * time.Millisecond, 10 * time.Second
+)
+
+// run registers pods as they are lost, several at a time, until ctx ends.
+func (r *registrar) run(ctx context.Context) {
+	slots := make(chan struct{}, parallelRequests)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case name := <-r.guard.lost:
+			slots <- struct{}{}
+			go func() {
+				err := r.register(ctx, name)
+				<-slots
+				if err != nil {
+					r.retry(ctx, name, err)
+				}
+			}()
+		}
+	}
+}
+
+// retry tries to register a pod until that succeeds, or the pod is not held any more.
+func (r *registrar) retry(ctx context.Context, name types.NamespacedName, err error) {
+	last := ""
+	for wait := firstRetry; err != nil; wait = min(2*wait, lastRetry) {
+		if err.Error() != last {
+			last = err.Error()
+			r.log.Info("Failed to register pod again, retrying", "pod", name, "reason", last)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+		err = r.register(ctx, name)
+	}
+}

@@ -1,0 +1,158 @@
+package nodeguard
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/utils/clock"
+
+	"github.com/breakwater-k8s/breakwater/internal/core/podhold"
+	"github.com/breakwater-k8s/breakwater/internal/nodeguard/podwire"
+)
+
+// Options configure a guard.
+type Options struct {
+	// Node is the name of the node.
+	Node string
+	// Kubeconfig is the file that the kubelet used before the guard was installed.
+	Kubeconfig string
+	// Dir keeps what the guard knows.
+	Dir string
+	// Listen is the loopback address for the kubelet.
+	Listen string
+	// TokenFile has the token of the guard's account.
+	TokenFile string
+	// Namespace is the namespace of Breakwater in the cluster.
+	Namespace string
+	// Retention is how long a pod is held.
+	Retention time.Duration
+	Log       logr.Logger
+	// Ready is called when the guard accepts requests; nil is allowed.
+	Ready func(net.Addr)
+}
+
+// Run runs a guard until ctx ends.
+func Run(ctx context.Context, o Options) error {
+	kubeconfig, err := ReadKubeconfig(o.Kubeconfig)
+	if err != nil {
+		return err
+	}
+	if host, _, err := net.SplitHostPort(o.Listen); err != nil || net.ParseIP(host) == nil || !net.ParseIP(host).IsLoopback() {
+		return fmt.Errorf("listen address %q: must be a loopback address with a port, such as 127.0.0.1:16443", o.Listen)
+	}
+	s, err := newStore(filepath.Join(o.Dir, podsDir))
+	if err != nil {
+		return err
+	}
+	if _, err := EnsureCertificate(o.Dir, time.Now()); err != nil {
+		return err
+	}
+	config, err := serverConfig(o.Dir, kubeconfig.CertFile)
+	if err != nil {
+		return err
+	}
+	pin := &Pin{server: kubeconfig.Server, node: o.Node, load: s.loadIdentity, save: s.saveIdentity}
+	forKubelet := NewUpstream(kubeconfig, true, pin.Check)
+	// The guard's own requests have no certificate, so the identity check of a connection has no rights. The API server has the same address.
+	forGuard := NewUpstream(kubeconfig, false, func(context.Context, http.RoundTripper) error { return nil })
+	own := &account{server: kubeconfig.Server, upstream: forGuard, tokenFile: o.TokenFile}
+	r := &records{own: own, namespace: o.Namespace, store: s, log: o.Log}
+	if err := r.restore(); err != nil {
+		o.Log.Error(err, "Ignoring stored selectors")
+	}
+	g := newGuard(o.Node, r, s, clock.RealClock{}, o.Log)
+	registering := &registrar{guard: g, own: own, kubelet: &account{server: kubeconfig.Server, upstream: forKubelet}, log: o.Log}
+	go r.run(ctx)
+	go registering.run(ctx)
+	go g.findLost(ctx, registering.kubelet)
+	go g.endHeld(ctx, r, o.Retention)
+	return serve(ctx, o, config, newProxy(g, kubeconfig.Server, forKubelet))
+}
+
+func serve(ctx context.Context, o Options, config *tls.Config, handler http.Handler) error {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.Listen)
+	if err != nil {
+		return err
+	}
+	server := &http.Server{Handler: handler, TLSConfig: config, ReadHeaderTimeout: 10 * time.Second}
+	go func() {
+		<-ctx.Done()
+		_ = server.Close()
+	}()
+	if o.Ready != nil {
+		o.Ready(listener.Addr())
+	}
+	if err := server.ServeTLS(listener, "", ""); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// endEvery is how often the guard checks whether held pods end.
+const endEvery = 5 * time.Second
+
+// endHeld ends held pods (rule N5) until ctx ends.
+func (g *Guard) endHeld(ctx context.Context, r *records, retention time.Duration) {
+	ticker := time.NewTicker(endEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		g.mu.Lock()
+		held := g.view.Held()
+		g.mu.Unlock()
+		for _, e := range held {
+			g.endIfDue(ctx, r, e, retention)
+		}
+	}
+}
+
+func (g *Guard) endIfDue(ctx context.Context, r *records, e podhold.Entry, retention time.Duration) {
+	facts := podhold.Facts{Admission: r.Admission(ctx, e.Pod.Namespace, e.APIUID()), Held: g.clock.Since(e.HeldSince), Retention: retention}
+	if why := podhold.EndOf(facts); why != "" {
+		g.end(e.Pod, why)
+	}
+}
+
+// findEvery is how often the guard looks for lost pods while the kubelet does not watch them.
+const findEvery = time.Second
+
+// findLost looks for lost pods until ctx ends, while the kubelet does not watch them. A kubelet that met errors waits for up to a minute
+// before it asks again: for that long the pods would not be registered.
+func (g *Guard) findLost(ctx context.Context, kubelet *account) {
+	ticker := time.NewTicker(findEvery)
+	defer ticker.Stop()
+	for {
+		if !g.isWatched() {
+			if err := g.findLostOnce(ctx, kubelet); err != nil {
+				g.log.V(1).Info("Failed to look for lost pods", "reason", err.Error())
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+func (g *Guard) findLostOnce(ctx context.Context, kubelet *account) error {
+	var body json.RawMessage
+	if err := kubelet.query(ctx, "/api/v1/pods", url.Values{"fieldSelector": {"spec.nodeName=" + g.node}}, &body); err != nil {
+		return err
+	}
+	_, err := g.decideList(ctx, podwire.JSON, body)
+	return err
+}

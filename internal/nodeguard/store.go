@@ -1,0 +1,163 @@
+package nodeguard
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/breakwater-k8s/breakwater/internal/core/podhold"
+	"github.com/breakwater-k8s/breakwater/internal/nodeguard/podwire"
+)
+
+// store keeps what the guard knows on disk, so that the guard, the kubelet and the node may restart in a disaster. Each pod has a file with
+// a checksum.
+type store struct{ dir string }
+
+// record is what is stored of a pod, before its encoded object.
+type record struct {
+	Format     podwire.Format `json:"format"`
+	Registered types.UID      `json:"registered,omitempty"`
+	HeldSince  time.Time      `json:"heldSince,omitzero"`
+	Lost       types.UID      `json:"lost,omitempty"`
+}
+
+const (
+	podSuffix = ".pod"
+	// maxStored limits the files. A kubelet runs 110 pods by default.
+	maxStored = 2000
+)
+
+func newStore(dir string) (*store, error) {
+	return &store{dir}, os.MkdirAll(dir, 0o700)
+}
+
+// save stores a pod.
+func (s *store) save(e podhold.Entry, object encoded) error {
+	head, err := json.Marshal(record{Format: object.format, Registered: e.Registered, HeldSince: e.HeldSince, Lost: e.Lost})
+	if err != nil {
+		return err
+	}
+	content := append(append(head, '\n'), object.raw...)
+	content = binary.BigEndian.AppendUint32(content, crc32.Checksum(content, crc32.MakeTable(crc32.Castagnoli)))
+	return s.write(string(e.Pod.UID)+podSuffix, content)
+}
+
+func (s *store) drop(uid types.UID) error {
+	if err := os.Remove(filepath.Join(s.dir, string(uid)+podSuffix)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// load returns all stored pods. It leaves out damaged files, and returns their errors.
+func (s *store) load() (entries []podhold.Entry, objects map[types.UID]encoded, damaged error) {
+	objects = map[types.UID]encoded{}
+	files, err := os.ReadDir(s.dir)
+	if err != nil {
+		return nil, objects, err
+	}
+	var all []error
+	for _, file := range files {
+		if !strings.HasSuffix(file.Name(), podSuffix) || len(entries) >= maxStored {
+			continue
+		}
+		e, object, err := s.read(file.Name())
+		if err != nil {
+			all = append(all, err)
+			continue
+		}
+		entries, objects[e.Pod.UID] = append(entries, e), object
+	}
+	return entries, objects, errors.Join(all...)
+}
+
+func (s *store) read(name string) (podhold.Entry, encoded, error) {
+	content, err := os.ReadFile(filepath.Join(s.dir, name))
+	if err != nil {
+		return podhold.Entry{}, encoded{}, err
+	}
+	body := content[:max(len(content)-4, 0)]
+	head, raw, found := bytes.Cut(body, []byte("\n"))
+	if !found || binary.BigEndian.Uint32(content[len(body):]) != crc32.Checksum(body, crc32.MakeTable(crc32.Castagnoli)) {
+		return podhold.Entry{}, encoded{}, fmt.Errorf("stored pod %s: the checksum is wrong", name)
+	}
+	var r record
+	if err := json.Unmarshal(head, &r); err != nil {
+		return podhold.Entry{}, encoded{}, fmt.Errorf("stored pod %s: %w", name, err)
+	}
+	pod, err := podwire.Decode(r.Format, raw)
+	if err != nil {
+		return podhold.Entry{}, encoded{}, fmt.Errorf("stored pod %s: %w", name, err)
+	}
+	return podhold.Entry{Pod: podhold.PodOf(pod), Registered: r.Registered, HeldSince: r.HeldSince, Lost: r.Lost}, encoded{r.Format, raw}, nil
+}
+
+// write replaces a file, so that it has either the old content or the new one even if the node loses power.
+func (s *store) write(name string, content []byte) error {
+	file, err := os.CreateTemp(s.dir, "new-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(file.Name()) }() // fails when it was renamed
+	_, err = file.Write(content)
+	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
+		return err
+	}
+	return os.Rename(file.Name(), filepath.Join(s.dir, name))
+}
+
+const identityFile = "cluster.json"
+
+func (s *store) loadIdentity() (Identity, error) {
+	var i Identity
+	raw, err := s.readFile(identityFile)
+	if err != nil || raw == nil {
+		return i, err
+	}
+	return i, json.Unmarshal(raw, &i)
+}
+
+// readFile returns the content of a file; nil if it does not exist.
+func (s *store) readFile(name string) ([]byte, error) {
+	raw, err := os.ReadFile(filepath.Join(s.dir, name))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	return raw, err
+}
+
+func (s *store) saveIdentity(i Identity) error {
+	raw, err := json.Marshal(i)
+	if err != nil {
+		return err
+	}
+	return s.write(identityFile, raw)
+}
+
+// podsDir is the directory of stored pods, below the guard's.
+const podsDir = "pods"
+
+// Exceptions lists the pods in a guard's directory whose containers end when the guard is removed: those that are held, and those that were
+// registered again.
+func Exceptions(dir string) ([]string, error) {
+	entries, _, err := (&store{filepath.Join(dir, podsDir)}).load()
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	var all []string
+	for _, e := range entries {
+		if e.IsHeld() || e.Registered != "" {
+			all = append(all, e.Pod.String())
+		}
+	}
+	return all, err
+}

@@ -1,0 +1,200 @@
+package nodeguard
+
+import (
+	"context"
+	"io"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/breakwater-k8s/breakwater/internal/core/podhold"
+	"github.com/breakwater-k8s/breakwater/internal/nodeguard/podwire"
+)
+
+// stream is a watch of the node's pods by the kubelet.
+type stream struct {
+	guard  *Guard
+	format podwire.Format
+	// listed has the UIDs of the initial events; nil after them, and if the watch has none.
+	listed map[types.UID]bool
+	// injected receives events of the guard's own.
+	injected chan podwire.Event
+}
+
+// watchPods edits a watch of the node's pods. It returns the stream that the kubelet reads. initialEvents says that the watch begins with all
+// pods, as a list would.
+func (g *Guard) watchPods(ctx context.Context, f podwire.Format, body io.ReadCloser, initialEvents bool) io.ReadCloser {
+	s := &stream{guard: g, format: f, injected: make(chan podwire.Event, maxStored)}
+	if initialEvents {
+		s.listed = map[types.UID]bool{}
+	}
+	g.mu.Lock()
+	g.streams[s] = true
+	g.mu.Unlock()
+	ctx, cancel := context.WithCancel(ctx)
+	reader, writer := io.Pipe()
+	go func() {
+		defer cancel()
+		writer.CloseWithError(s.run(ctx, body, writer))
+		_ = body.Close()
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		delete(g.streams, s)
+		g.resync = true // what is found out without a stream reaches the kubelet by a list
+	}()
+	return &closer{reader, cancel}
+}
+
+type closer struct {
+	*io.PipeReader
+	cancel context.CancelFunc
+}
+
+func (c *closer) Close() error {
+	c.cancel()
+	return c.PipeReader.Close()
+}
+
+// run forwards events until the watch ends.
+func (s *stream) run(ctx context.Context, body io.Reader, to io.Writer) error {
+	events, failed := make(chan podwire.Event), make(chan error, 1)
+	go func() {
+		reader := podwire.NewReader(s.format, body)
+		for {
+			e, err := reader.Next()
+			if err != nil {
+				failed <- err
+				return
+			}
+			select {
+			case events <- e:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	for {
+		var all []podwire.Event
+		var err error
+		select {
+		case e := <-events:
+			all, err = s.edit(ctx, e)
+		case e := <-s.injected:
+			all = []podwire.Event{e}
+		case err = <-failed:
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+		if err != nil {
+			return err
+		}
+		for _, e := range all {
+			raw, err := e.Encode(s.format)
+			if err != nil {
+				return err
+			}
+			if _, err := to.Write(raw); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// edit returns what the kubelet sees instead of an event.
+func (s *stream) edit(ctx context.Context, e podwire.Event) ([]podwire.Event, error) {
+	switch {
+	case e.Type == watch.Bookmark && s.listed != nil:
+		return s.endInitialEvents(ctx, e)
+	case !e.IsPod():
+		return []podwire.Event{e}, nil
+	case e.Type == watch.Deleted:
+		return s.deleted(ctx, e)
+	}
+	if s.listed != nil {
+		pod, err := podwire.Decode(s.format, e.Object)
+		if err != nil {
+			return nil, err
+		}
+		s.listed[pod.UID] = true
+	}
+	seen, change, err := s.guard.observe(ctx, encoded{s.format, e.Object})
+	switch {
+	case err != nil:
+		return nil, err
+	case change == podhold.Hide:
+		return nil, nil
+	case change == podhold.Register && s.listed == nil:
+		return []podwire.Event{{Type: watch.Modified, Object: seen.raw}}, nil
+	case string(seen.raw) == string(e.Object):
+		return []podwire.Event{e}, nil
+	default:
+		return []podwire.Event{{Type: e.Type, Object: seen.raw}}, nil
+	}
+}
+
+// endInitialEvents decides on the pods that the initial events did not have, and adds those that are held.
+func (s *stream) endInitialEvents(ctx context.Context, e podwire.Event) ([]podwire.Event, error) {
+	pod, err := podwire.Decode(s.format, e.Object)
+	if err != nil {
+		return nil, err
+	}
+	if pod.Annotations[metav1.InitialEventsAnnotationKey] != "true" {
+		return []podwire.Event{e}, nil
+	}
+	s.guard.decideMissing(ctx, s.listed)
+	s.listed = nil
+	s.guard.setResync(false)
+	held, err := s.guard.heldObjects(s.format)
+	if err != nil {
+		return nil, err
+	}
+	var all []podwire.Event
+	for _, object := range held {
+		all = append(all, podwire.Event{Type: watch.Added, Object: object})
+	}
+	return append(all, e), nil
+}
+
+// deleted decides on a pod that the API server reports as deleted.
+func (s *stream) deleted(ctx context.Context, e podwire.Event) ([]podwire.Event, error) {
+	pod, err := podwire.Decode(s.format, e.Object)
+	if err != nil {
+		return nil, err
+	}
+	g := s.guard
+	g.mu.Lock()
+	uids := g.toKubelet
+	change := g.view.Vanish(podhold.PodOf(pod))
+	last, _ := g.view.Get(types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name})
+	g.mu.Unlock()
+	if change == podhold.Hide {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, admissionTimeout)
+	defer cancel()
+	if g.decideLost(ctx, last.Pod) {
+		return nil, nil
+	}
+	if translated := uids.Replace(e.Object); string(translated) != string(e.Object) {
+		return []podwire.Event{{Type: watch.Deleted, Object: translated}}, nil
+	}
+	return []podwire.Event{e}, nil
+}
+
+// end tells all watches of the kubelet that a held pod is gone.
+func (g *Guard) end(p podhold.Pod, why podhold.End) {
+	g.mu.Lock()
+	object, streams := g.objects[p.UID], g.streams
+	for s := range streams {
+		raw, err := object.in(s.format)
+		if err != nil {
+			g.log.Error(err, "Failed to encode pod", "pod", p.NamespacedName)
+			continue
+		}
+		s.injected <- podwire.Event{Type: watch.Deleted, Object: raw}
+	}
+	g.mu.Unlock()
+	g.log.Info("Held pod ended", "pod", p.NamespacedName, "uid", p.UID, "reason", why)
+	g.drop(p)
+}
