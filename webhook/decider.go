@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"time"
 
@@ -55,6 +56,13 @@ func (d *decider) reserveOrRefuse(ctx context.Context, cell string, r removal.Re
 		return *refusal // rule 15
 	}
 	return d.reserver.reserveAll(ctx, charges, attempt, r)
+}
+
+// mayCover reports whether a protector covers a pod of a cell, as far as the webhook knows.
+func (d *decider) mayCover(cell string, r removal.Request) bool {
+	return slices.ContainsFunc(d.cores, func(c *core) bool {
+		return !c.synced.Load() || c.hasPod(cell, r.Namespace, r.Pod.Labels) && len(c.states.coverage.covering(cell, r.Namespace, r.Pod.Labels)) > 0
+	})
 }
 
 // newToken returns a random token for an attempt. The probability that two of a million attempts for one pod share a

@@ -20,6 +20,10 @@ type podReviewer struct {
 	breakGlass *breakGlass
 	refusals   *refusalReporter
 	tracer     *tracing.Tracer
+	// recorder records removals for node guards; nil if there are none.
+	recorder *removalRecorder
+	// audit reports that the server admits what is refused, too.
+	audit bool
 }
 
 // review answers a review of a cell. It refuses what it cannot read (rule 9).
@@ -64,7 +68,14 @@ func (v *podReviewer) review(ctx context.Context, cell string, review *admission
 // refuse.
 func (v *podReviewer) protect(ctx context.Context, cell string, r removal.Request) removal.Answer {
 	answer := v.decider.reserveOrRefuse(ctx, cell, r)
-	if r.IsBreakGlass() {
+	var refusal *removal.Answer
+	if answer.Allowed || r.IsBreakGlass() || v.audit {
+		refusal = v.recorder.record(ctx, cell, r) // rule N3
+	}
+	switch {
+	case refusal != nil:
+		answer = *refusal // a reservation stays until the client tries again, or the admission deadline
+	case r.IsBreakGlass():
 		answer = v.breakGlass.admit(cell, r, answer)
 	}
 	if !answer.Allowed {

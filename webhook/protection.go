@@ -20,6 +20,7 @@ import (
 //	chargeReserver   reserves with each protector in turn; returner gives back reservations of a removal that another protector denies
 //	reserver         of the protector's core: joins a batch, of this replica or of another one
 //	batchWriter      decides and stores the reservations of the batch, in one compare-and-swap
+//	removalRecorder  records a removal without a grace period in its cell, for node guards
 //	breakGlass       admits a removal that was refused, if its pod allows that
 //	refusalReporter  counts and reports refusals, and wakes the refused controllers later
 type Protection struct {

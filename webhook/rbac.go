@@ -30,6 +30,11 @@ func CellRules() []rbacv1.PolicyRule {
 	)...)
 }
 
+// NodeGuardRules returns the permissions that the webhook needs in the cluster of a cell with node guards.
+func NodeGuardRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create"}}}
+}
+
 // OwnerRules returns the permissions that the retrier needs for kinds that own pods.
 func OwnerRules(resources ...schema.GroupResource) []rbacv1.PolicyRule {
 	var rules []rbacv1.PolicyRule

@@ -42,6 +42,8 @@ type replicaOptions struct {
 	peers *webhook.Peers
 	// useCells makes the replica follow the Cells of the fixture's core. Then cell may be nil.
 	useCells bool
+	// nodeGuard makes the replica record removals for node guards.
+	nodeGuard bool
 	// beforeStart is called when the replica is set up and has not read any protector.
 	beforeStart func()
 }
@@ -98,6 +100,7 @@ func (l *fixture) start(change ...func(*replicaOptions)) *replica {
 		CellRegistries: rosters,
 		Server:         s.server,
 		Peers:          s.peers,
+		NodeGuard:      s.nodeGuard,
 		Metrics:        r.metrics,
 	})
 	if err != nil {

@@ -33,6 +33,8 @@ type Options struct {
 	Peers *Peers
 	// EnableRetrier wakes controllers whose removals were refused when there is budget again.
 	EnableRetrier bool
+	// NodeGuard records admitted removals without a grace period in the cells, for node guards.
+	NodeGuard bool
 	// Metrics is the registry for the webhook's metrics.
 	Metrics prometheus.Registerer
 	// ProbeInterval is the interval at which the webhook probes the readiness of each core cluster, for metrics; 0
@@ -90,7 +92,11 @@ func NewProtection(mgr manager.Manager, options Options) (*Protection, error) {
 			return nil, err
 		}
 	}
-	return newProtection(cores, cells, retrier, metrics, options.Tracer, log, options.Now), nil
+	p := newProtection(cores, cells, retrier, metrics, options.Tracer, log, options.Now)
+	if options.NodeGuard {
+		p.recordRemovals(options.Server != nil && options.Server.Audit)
+	}
+	return p, nil
 }
 
 // addRetrier adds the retrier to the manager; nil if it is not enabled.

@@ -44,6 +44,7 @@ type webhookFlags struct {
 	scheduling   bool
 	rootGuard    string
 	ownerKinds   []string
+	nodeGuard    bool
 }
 
 func webhookCommand() *cobra.Command {
@@ -93,6 +94,8 @@ configuration with breakwater webhook-config --root-guard.`,
 	flags.BoolVar(&f.scheduling, "scheduling", false, "apply PodSchedulingPolicies and ClusterPodSchedulingPolicies to pods and workloads, and the spreads of PodProtectors to pods")
 	flags.StringVar(&f.rootGuard, "root-guard", string(rootguard.Warn), "response to the deletion of an object that live floors depend on: `Off|Warn|Deny`")
 	flags.StringSliceVar(&f.ownerKinds, "root-guard-owner-kinds", nil, "`resources` whose objects own source workloads in the core clusters, such as rollouts.argoproj.io: the root guard also answers their deletion")
+	flags.BoolVar(&f.nodeGuard, "node-guard", false, "record each admitted removal of a protected pod without a grace period as an Event in the cell, for node guards; "+
+		"a removal that cannot be recorded is denied")
 	f.traceFlags.bind(flags)
 	f.componentFlags.bind(flags)
 	return command
@@ -186,7 +189,7 @@ func (f *webhookFlags) run(ctx context.Context) error {
 	}
 	options := webhook.Options{
 		Cores: connected, RestoreDetectors: detectors, Cells: cells, CellRegistries: f.cellRegistries(connected, mgr.GetLogger()), Server: &f.server, EnableRetrier: f.retryDenied,
-		Metrics: metrics.Registry, ProbeInterval: clusters.ProbeEvery, Tracer: tracer,
+		NodeGuard: f.nodeGuard, Metrics: metrics.Registry, ProbeInterval: clusters.ProbeEvery, Tracer: tracer,
 	}
 	if options.Peers, err = f.newPeers(mgr); err != nil {
 		return err

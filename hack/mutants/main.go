@@ -91,6 +91,7 @@ func proofs() []proof {
 			"TestStaleReplicaChargesCountedPod", "TestSteadyClock", "TestEqualCountsAreWrittenWhenAPodBecameAvailableByTime",
 			"TestYoungPodIsChargedInCellsWithoutCounts", "TestPodRemovedBeforeMinReadySecondsIsNeverCounted", "TestPodsWithExpectedOwnersInInitialCount",
 			"TestForgedReviewCausesNoActions", "TestForgedReviewCannotBreakGlass",
+			"TestAdmittedRemovalWithoutGracePeriodIsRecorded", "TestRemovalThatCannotBeRecordedIsRefused", "TestForgedRemovalIsNotRecorded",
 			"TestRelabelConsumesBudget", "TestProtectorsThatLoseThePodAreCharged", "TestRelabelCombinesWithOtherOperations", "TestCompactMergesRelabelsSeparately",
 			"TestRelabelStaysReservedUntilSnapshotShowsIt", "TestLivePodDoesNotSettleRelabelWithLateWatch",
 			"TestPodThatEnteredAndLeavesStaysReserved",

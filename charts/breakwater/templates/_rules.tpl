@@ -100,6 +100,9 @@
 - {apiGroups: [""], resources: [namespaces], resourceNames: [kube-system], verbs: [get]}
 - {apiGroups: [""], resources: [nodes, pods], verbs: [get]}
 {{- end }}
+{{- if .Values.node.enabled }}
+- {apiGroups: [""], resources: [events], verbs: [create]}
+{{- end }}
 {{- if .Values.webhook.scheduling.enabled }}
 - {apiGroups: [""], resources: [namespaces], verbs: [get, list, watch]}
 {{- end }}

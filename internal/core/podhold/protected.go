@@ -63,3 +63,6 @@ func (x Index) Covers(p *corev1.Pod) bool {
 // AdmittedEvent returns the name of the Event, in the pod's namespace, by which the webhook records that it admitted the removal of a pod
 // without a grace period.
 func AdmittedEvent(uid types.UID) string { return "breakwater-admitted-" + string(uid) }
+
+// ReasonRemovalAdmitted is the reason of that Event.
+const ReasonRemovalAdmitted = "RemovalAdmitted"

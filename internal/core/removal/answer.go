@@ -25,6 +25,7 @@ const (
 	VerdictUnknownCell  VerdictReason = "UnknownCell"  // there is neither a Cell of that name with a kubeconfig, nor a --cell
 	VerdictUnknown      VerdictReason = "Unknown"      // information that is necessary for the decision is missing
 	VerdictUnreachable  VerdictReason = "Unreachable"  // the core cluster did not answer in time
+	VerdictUnrecorded   VerdictReason = "Unrecorded"   // the removal could not be recorded for node guards
 )
 
 // Answer is the answer to a review.

@@ -53,6 +53,19 @@ func (r Request) IsAlwaysAllowed() bool {
 	return podhealth.FactsOf(r.Pod).IsTerminatingOrFinished() || r.Pod.Spec.NodeName == ""
 }
 
+// IsImmediate reports whether the request removes the pod without a grace period, by the rules of the API server: the period of the
+// request takes precedence over that of the pod, and without either there is none.
+func (r Request) IsImmediate() bool {
+	if r.Operation != v1alpha1.OperationDelete && r.Operation != v1alpha1.OperationEvict {
+		return false
+	}
+	period := r.Pod.Spec.TerminationGracePeriodSeconds
+	if r.gracePeriodSeconds != nil {
+		period = r.gracePeriodSeconds
+	}
+	return period == nil || *period == 0
+}
+
 // Attempt returns the removal to ask protectors for, at a time and with a token that no other attempt has.
 func (r Request) Attempt(cell string, at time.Time, token string) quota.Removal {
 	attempt := quota.Removal{

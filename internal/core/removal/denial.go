@@ -176,6 +176,14 @@ func DenyUnreadablePod(cell string, r Request, err error) Answer {
 		r.verb(), r.PodName, cell, err, exemptHint))
 }
 
+// DenyUnrecorded denies a removal without a grace period that could not be recorded in its cell for node guards.
+func DenyUnrecorded(cell string, r Request, reason string) Answer {
+	return tooManyRequests(VerdictUnrecorded, fmt.Sprintf(
+		"Breakwater refuses to %s pod %q without a grace period, since node guards must know of it and it could not be recorded in cell %q (%s); "+
+			"try again, use a grace period of at least 1 s, or %s.",
+		r.verb(), r.PodName, cell, reason, exemptHint))
+}
+
 // DenyNoPod returns the API server's own answer for a pod that does not exist: 404. The webhook does not leave the answer to the
 // API server. A pod of that name may have been created since, or the webhook's kubeconfig of the cell may point to another cluster,
 // and the pod exists.

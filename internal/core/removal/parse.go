@@ -1,6 +1,7 @@
 package removal
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/go-json-experiment/json"
@@ -39,7 +40,8 @@ type reviewedPod struct {
 		} `json:"annotations"`
 	} `json:"metadata"`
 	Spec struct {
-		NodeName string `json:"nodeName"`
+		NodeName                      string `json:"nodeName"`
+		TerminationGracePeriodSeconds *int64 `json:"terminationGracePeriodSeconds"`
 	} `json:"spec"`
 	Status struct {
 		Phase      corev1.PodPhase `json:"phase"`
@@ -66,6 +68,7 @@ func (p *reviewedPod) pod() *corev1.Pod {
 		}
 	}
 	pod.Spec.NodeName, pod.Status.Phase = p.Spec.NodeName, p.Status.Phase
+	pod.Spec.TerminationGracePeriodSeconds = p.Spec.TerminationGracePeriodSeconds
 	for _, c := range p.Status.Conditions {
 		pod.Status.Conditions = append(pod.Status.Conditions,
 			corev1.PodCondition{Type: c.Type, Status: c.Status, LastTransitionTime: c.LastTransitionTime})
@@ -84,6 +87,8 @@ type Request struct {
 	// Criterion is the criterion of an eviction: the removal also consumes budget if the pod meets only this criterion. Empty means
 	// none.
 	Criterion v1alpha1.Criterion
+	// gracePeriodSeconds is the grace period that the client of a removal asks for; nil if it asks for none. See IsImmediate.
+	gracePeriodSeconds *int64
 	// Generation is the pod's generation after an update, and Containers are those that it restarts. They are 0 and nil for a removal.
 	Generation int64
 	Containers []v1alpha1.ContainerRestarts
@@ -137,7 +142,7 @@ func Parse(review *admissionv1.AdmissionRequest) (request Request, guarded bool,
 	switch {
 	case pods && review.SubResource == "" && review.Operation == admissionv1.Delete:
 		request.Operation = OperationOf(review)
-		err = request.parsePod(review, "deletion")
+		err = errors.Join(request.parsePod(review, "deletion"), request.parseDeleteOptions(review))
 	case pods && review.SubResource == "eviction" && review.Operation == admissionv1.Create:
 		request.Operation = OperationOf(review)
 		err = request.parseEviction(review)
@@ -191,10 +196,25 @@ func (r *Request) parseEviction(review *admissionv1.AdmissionRequest) error {
 		r.PodName = eviction.Name
 	}
 	r.Criterion = parseCriterion(eviction.Annotations)
-	// An eviction can request a dry run in its own options, which the review's dryRun does not reflect.
-	if eviction.DeleteOptions != nil && len(eviction.DeleteOptions.DryRun) > 0 {
-		r.DryRun = true
+	if options := eviction.DeleteOptions; options != nil {
+		// An eviction can request a dry run in its own options, which the review's dryRun does not reflect.
+		r.DryRun = r.DryRun || len(options.DryRun) > 0
+		r.gracePeriodSeconds = options.GracePeriodSeconds
 	}
+	return nil
+}
+
+func (r *Request) parseDeleteOptions(review *admissionv1.AdmissionRequest) error {
+	if len(review.Options.Raw) == 0 {
+		return nil
+	}
+	options := struct {
+		GracePeriodSeconds *int64 `json:"gracePeriodSeconds"`
+	}{}
+	if err := DecodeJSON(review.Options.Raw, &options); err != nil {
+		return fmt.Errorf("options of the deletion of pod %q: %w", review.Name, err)
+	}
+	r.gracePeriodSeconds = options.GracePeriodSeconds
 	return nil
 }
 

@@ -162,12 +162,16 @@ func TestParseRejectsMalformedReviews(t *testing.T) {
 		review *admissionv1.AdmissionRequest
 		want   string
 	}{
-		"no oldObject":                {reviewOf(admissionv1.Delete, "", ""), `deletion of pod "web-0" has no oldObject`},
-		"oldObject is null":           {reviewOf(admissionv1.Delete, "", "null"), "names no pod"},
-		"oldObject is truncated":      {reviewOf(admissionv1.Delete, "", `{"metadata":`), "oldObject of the deletion"},
-		"labels are not strings":      {reviewOf(admissionv1.Delete, "", `{"metadata":{"labels":{"app":1}}}`), "oldObject of the deletion"},
-		"invalid deletionTimestamp":   {reviewOf(admissionv1.Delete, "", `{"metadata":{"deletionTimestamp":"soon"}}`), "oldObject of the deletion"},
-		"conditions are not a list":   {reviewOf(admissionv1.Delete, "", `{"status":{"conditions":"Ready"}}`), "oldObject of the deletion"},
+		"no oldObject":              {reviewOf(admissionv1.Delete, "", ""), `deletion of pod "web-0" has no oldObject`},
+		"oldObject is null":         {reviewOf(admissionv1.Delete, "", "null"), "names no pod"},
+		"oldObject is truncated":    {reviewOf(admissionv1.Delete, "", `{"metadata":`), "oldObject of the deletion"},
+		"labels are not strings":    {reviewOf(admissionv1.Delete, "", `{"metadata":{"labels":{"app":1}}}`), "oldObject of the deletion"},
+		"invalid deletionTimestamp": {reviewOf(admissionv1.Delete, "", `{"metadata":{"deletionTimestamp":"soon"}}`), "oldObject of the deletion"},
+		"conditions are not a list": {reviewOf(admissionv1.Delete, "", `{"status":{"conditions":"Ready"}}`), "oldObject of the deletion"},
+		"malformed options of a deletion": {
+			edited(reviewOf(admissionv1.Delete, "", `{"metadata":{"namespace":"default","name":"web-0"}}`), func(r *admissionv1.AdmissionRequest) {
+				r.Options.Raw = []byte(`{"gracePeriodSeconds":"none"}`)
+			}), `options of the deletion of pod "web-0"`},
 		"an update without oldObject": {reviewOf(admissionv1.Update, "", "{}"), `update of pod "web-0" has no oldObject`},
 		"a truncated update": {edited(reviewOf(admissionv1.Update, "", "{"), func(r *admissionv1.AdmissionRequest) {
 			r.OldObject = runtime.RawExtension{Raw: []byte("{}")}

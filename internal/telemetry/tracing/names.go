@@ -7,6 +7,8 @@ const (
 	SpanSchedule = "scheduling.review"
 	// SpanReadPod reads the pod of an eviction from its cell.
 	SpanReadPod = "webhook.read_pod"
+	// SpanRecordRemoval records a removal without a grace period in its cell.
+	SpanRecordRemoval = "webhook.record_removal"
 	// SpanReserve requests a reservation from one protector, and SpanGiveBack returns one.
 	SpanReserve  = "webhook.reserve"
 	SpanGiveBack = "webhook.give_back"
