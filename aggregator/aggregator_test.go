@@ -36,7 +36,9 @@ type fixture struct {
 	namespace string
 	cell      string
 	trigger   aggregator.Trigger
-	tracer    *tracing.Tracer
+	// guardsIn is the namespace for node guards; empty is none.
+	guardsIn string
+	tracer   *tracing.Tracer
 	// now is the wall clock of the aggregators; nil is the machine's.
 	now func() time.Time
 }

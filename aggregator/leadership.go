@@ -36,6 +36,8 @@ type leadership struct {
 	initial    *initialCounts
 	heartbeat  *cellHeartbeat
 	trigger    *updateTrigger
+	// published is what node guards read.
+	published *guardPublisher
 	// stop ends the leadership, for a reason.
 	stop context.CancelCauseFunc
 	log  logr.Logger
@@ -124,6 +126,7 @@ func (a *Aggregator) assemble(
 			options: a.options.Trigger, cell: cell, clientset: a.cellClientset, eventSettlement: snapshot.eventSettlement, now: a.now, log: log,
 		},
 	}
+	l.published = newGuardPublisher(a, state, owned, entries, log)
 	l.reconciler = &reconciler{
 		cell: cell, start: state, ownership: owned, protectors: a.protectors, snapshot: snapshot, entries: entries, deadlines: deadlines,
 		initial: initial, reads: reads, heartbeat: heartbeat, transitions: &a.history.transitions,
@@ -168,6 +171,7 @@ func (l *leadership) run(ctx context.Context) {
 		l.enqueuer.enqueueAll(allNamespaces)
 		running.Go(func() { l.heartbeat.run(ctx) })
 		running.Go(func() { l.trigger.run(ctx) })
+		running.Go(func() { l.published.run(ctx) })
 		running.Go(func() { l.enqueuer.recountAfterSteps(ctx) })
 		for range l.options.Workers {
 			running.Go(func() { l.runWorker(ctx) })

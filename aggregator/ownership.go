@@ -21,6 +21,8 @@ type ownership interface {
 	owns(namespace string) bool
 	// canWrite reports whether it still has them. It must be called directly before a write.
 	canWrite(namespace string) bool
+	// writableSlots returns the slots whose protectors it can write.
+	writableSlots() slot.Set
 	// ownedSince returns since when the leadership has had them.
 	ownedSince(namespace string) time.Time
 	// epochOf returns the epoch for writes to a namespace's protectors (rule 5).
@@ -47,6 +49,7 @@ func (*wholeCell) beginWork(string) bool         { return true }
 func (*wholeCell) endWork(string)                {}
 func (*wholeCell) owns(string) bool              { return true }
 func (*wholeCell) canWrite(string) bool          { return true }
+func (*wholeCell) writableSlots() slot.Set       { return slot.All() }
 func (w *wholeCell) ownedSince(string) time.Time { return w.beganAt }
 func (w *wholeCell) epochOf(string) int64        { return w.epoch }
 func (w *wholeCell) holder() string              { return w.identity }
@@ -81,6 +84,14 @@ func (o *shardOwnership) owns(namespace string) bool { return o.slots.isOpen(slo
 // canWrite also requires the Lease. Other shards may consider a shard whose Lease has expired dead.
 func (o *shardOwnership) canWrite(namespace string) bool {
 	return o.slots.isOpen(slot.Of(namespace)) && o.incarnation.IsHeld()
+}
+
+func (o *shardOwnership) writableSlots() slot.Set {
+	if !o.incarnation.IsHeld() {
+		return slot.Set{}
+	}
+	claimed, closing := o.slots.claimed()
+	return claimed.Minus(closing)
 }
 
 // ownedSince returns when the slot was claimed.

@@ -56,6 +56,11 @@ func TriggerRules() []rbacv1.PolicyRule {
 	}
 }
 
+// NodeGuardRules are the permissions that it needs in the namespace of Breakwater in the cluster of a cell with node guards.
+func NodeGuardRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"create", "list", "update"}}}
+}
+
 // RingRules are the additional permissions that a shard of a ring needs in the whole core cluster. In the ring's shardNamespace
 // it needs members.ShardRules.
 func RingRules() []rbacv1.PolicyRule {

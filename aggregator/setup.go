@@ -57,6 +57,8 @@ type Options struct {
 	Workers int
 	// Trigger causes events in a cell of mode Clock or Status; the zero value disables it.
 	Trigger Trigger
+	// NodeGuardNamespace is where node guards read which pods are protected, in the cell's cluster; empty publishes nothing.
+	NodeGuardNamespace string
 	// ProbeEvery is the interval of the cell's readiness probes, for metrics; 0 disables them.
 	ProbeEvery time.Duration
 	// Metrics is where the aggregator registers its metrics.
@@ -98,6 +100,8 @@ type Aggregator struct {
 	// clock judges how long pods have been ready.
 	clock   *steadyClock
 	history protectorHistory
+	// guardVersions are the versions of what was published for node guards. Only the running leadership uses them.
+	guardVersions map[string]int64
 	// takeover begins leaderships.
 	takeover *cellTakeover
 
@@ -135,6 +139,7 @@ func newAggregator(ctx context.Context, mgr manager.Manager, options Options) (*
 		now:             options.Now,
 		monotonic:       time.Now,
 		history:         protectorHistory{cell: options.Cell, monotonic: time.Now},
+		guardVersions:   map[string]int64{},
 		oneLeadership:   make(chan struct{}, 1),
 	}
 	if a.now == nil {

@@ -156,7 +156,9 @@ func TestAccountsMayDoWhatComponentsNeedAndNoMore(t *testing.T) {
 		{"everything", "ClusterRole", "breakwater-aggregator", [][]rbacv1.PolicyRule{aggregator.CoreRules(), aggregator.CellRules(), aggregator.WorkloadRules(kruise)}},
 		{"everything", "ClusterRole", "breakwater-webhook", [][]rbacv1.PolicyRule{webhook.CoreRules(), webhook.CellRules(), webhook.NodeGuardRules(), webhook.OwnerRules(kruise), scheduling.CoreRules(), scheduling.CellRules(), rootguard.ClusterRules(), rootguard.OwnerRules(owners, kruise)}},
 		{"everything", "ClusterRole", "breakwater-access-cell", [][]rbacv1.PolicyRule{webhook.CoreRules(), scheduling.CoreRules(), aggregator.CoreRules()}},
-		{"everything", "Role", "breakwater-access", [][]rbacv1.PolicyRule{aggregator.LeaseRules()}},
+		{"everything", "Role", "breakwater-access", [][]rbacv1.PolicyRule{aggregator.LeaseRules(), aggregator.NodeGuardRules()}},
+		{"everything", "Role", "breakwater-aggregator", [][]rbacv1.PolicyRule{aggregator.LeaseRules(), aggregator.NodeGuardRules()}},
+		{"worker-remote-webhook", "Role", "breakwater-access", [][]rbacv1.PolicyRule{aggregator.NodeGuardRules()}},
 		{"scheduling", "ClusterRole", "breakwater-webhook", [][]rbacv1.PolicyRule{webhook.CoreRules(), webhook.CellRules(), scheduling.CoreRules(), scheduling.CellRules()}},
 		{"scheduling", "ClusterRole", "breakwater-certificates", [][]rbacv1.PolicyRule{certificates.ClusterRules(
 			[]string{"breakwater-core", "breakwater-cell-shop", "breakwater-cell-zone-a", "breakwater-roots"}, []string{"breakwater-scheduling-shop", "breakwater-scheduling-zone-a"})}},

@@ -34,6 +34,8 @@ type aggregatorFlags struct {
 	workers       int
 	trigger       aggregator.Trigger
 	allCells      bool
+	nodeGuard     bool
+	guardsIn      string
 }
 
 func aggregatorCommand() *cobra.Command {
@@ -79,6 +81,8 @@ namespaces; create, get, update and delete leases in the ring's shardNamespace.`
 	flags.StringVar(&f.trigger.Namespace, "update-trigger-namespace", "",
 		"`namespace` in the cell's cluster of a pod that the aggregator changes while a Cell with settlement Clock or Status waits for an event; empty: none")
 	flags.DurationVar(&f.trigger.Every, "update-trigger-period", 5*time.Second, "time between two changes of that pod")
+	flags.BoolVar(&f.nodeGuard, "node-guard", false, "publish which pods are protected as ConfigMaps in the cell's cluster, for node guards")
+	flags.StringVar(&f.guardsIn, "node-guard-namespace", "breakwater-system", "`namespace` of these ConfigMaps, in which node guards look for them")
 	flags.IntVar(&f.workers, "workers", 8, "maximum number of protectors that are written concurrently")
 	f.ringFlags.bind(flags, "each cell")
 	f.traceFlags.bind(flags)
@@ -149,6 +153,9 @@ func (f *aggregatorFlags) run(ctx context.Context) error {
 	options := aggregator.Options{
 		Cell: f.name, Identity: f.identity, LeaseNamespace: f.namespace, LeaseDuration: f.leaseDuration, Heartbeat: f.heartbeat,
 		Workers: f.workers, Trigger: f.trigger, Metrics: metrics.Registry, ProbeEvery: clusters.ProbeEvery, RestoreDetector: detector, Tracer: tracer,
+	}
+	if f.nodeGuard {
+		options.NodeGuardNamespace = f.guardsIn
 	}
 	if ring != nil {
 		options.Interest = interest

@@ -201,6 +201,10 @@
 - {apiGroups: [""], resources: [pods/status], verbs: [patch]}
 {{- end }}
 
+{{- define "breakwater.rules.guards" -}}
+- {apiGroups: [""], resources: [configmaps], verbs: [create, list, update]}
+{{- end }}
+
 {{- define "breakwater.rules.uninstall" -}}
 - {apiGroups: [breakwater.dev], resources: [cells, podprotectors, protectionpolicies, clusterprotectionpolicies], verbs: [get, list, patch]}
 - {apiGroups: [apps], resources: [deployments, statefulsets, replicasets], verbs: [get, list, patch]}

@@ -21,10 +21,14 @@ type Protected struct {
 }
 
 const (
-	// LabelProtected is the label of the ConfigMaps with Protected entries, in the namespace of Breakwater in a worker cluster.
+	// LabelProtected is the label of the ConfigMaps with Protected entries, in the namespace of Breakwater in a worker cluster. Aggregators
+	// write them, and never delete them: the list of one that is not needed any more is empty. So one that disappears was lost.
 	LabelProtected = "breakwater.dev/node-guard"
-	// ProtectedKey is their key, which has a JSON list.
+	// ProtectedKey is their key with a JSON list of entries.
 	ProtectedKey = "protectors.json"
+	// AnnotationVersion is their annotation with a number that grows with each change. One with a lower number than before was restored from
+	// an older backup.
+	AnnotationVersion = "breakwater.dev/node-guard-version"
 )
 
 // Index answers which protectors cover a pod. The zero value covers nothing.

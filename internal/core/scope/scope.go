@@ -58,7 +58,7 @@ func (s Scope) Has(namespace string, labels map[string]string) bool {
 
 // Overlaps reports whether a pod of one cluster could belong to both scopes. The result is exact.
 func (s Scope) Overlaps(o Scope) bool {
-	return s.sharesNamespace(o) && s.labels().Overlaps(o.labels())
+	return s.sharesNamespace(o) && s.Selector().Overlaps(o.Selector())
 }
 
 func (s Scope) sharesNamespace(o Scope) bool {
@@ -68,7 +68,8 @@ func (s Scope) sharesNamespace(o Scope) bool {
 	return slices.ContainsFunc(slices.Collect(maps.Keys(s.namespaces)), o.HasNamespace)
 }
 
-func (s Scope) labels() *selectors.Selector {
+// Selector returns the selector of the pods in the namespaces of the scope.
+func (s Scope) Selector() *selectors.Selector {
 	if s.selector == nil {
 		return selectors.Everything()
 	}

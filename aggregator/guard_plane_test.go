@@ -1,0 +1,74 @@
+package aggregator_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/aggregator"
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
+	"github.com/breakwater-k8s/breakwater/internal/core/podhold"
+)
+
+// publishedFor returns the selectors that node guards read, by protector.
+func (l *fixture) publishedFor() map[string]string {
+	l.Helper()
+	list := &corev1.ConfigMapList{}
+	if err := l.client.List(l.Context(), list, client.InNamespace(l.guardsIn), client.HasLabels{podhold.LabelProtected}); err != nil {
+		l.Fatal(err)
+	}
+	found := map[string]string{}
+	for i := range list.Items {
+		var some []podhold.Protected
+		if err := json.Unmarshal([]byte(list.Items[i].Data[podhold.ProtectedKey]), &some); err != nil {
+			l.Fatal(err)
+		}
+		for _, p := range some {
+			if p.Namespace == l.namespace {
+				found[p.Name] = metav1.FormatLabelSelector(p.Selector)
+			}
+		}
+	}
+	return found
+}
+
+func (l *fixture) wantPublished(want map[string]string) {
+	l.Helper()
+	l.eventually(func() string {
+		if diff := cmp.Diff(want, l.publishedFor()); diff != "" {
+			return fmt.Sprintf("published (-want +got):\n%s", diff)
+		}
+		return ""
+	})
+}
+
+// With the permissions that the chart grants, the aggregator publishes selectors, also those of workloads, and follows their changes.
+func TestAggregatorPublishesProtectedPods(t *testing.T) {
+	l := newFixture(t)
+	l.guardsIn = l.namespace
+	l.createCell()
+	l.createProtector(func(*v1alpha1.PodProtectorSpec) {})
+	api := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: "api"}}
+	api.Spec.TargetRef = &v1alpha1.TargetRef{APIVersion: "apps/v1", Kind: "Deployment", Name: "api"}
+	api.Spec.MinAvailable = v1alpha1.Pods(1)
+	l.create(api)
+	l.deployment("api", 1)
+	l.runAs(l.coreUser(), testplane.User(l, l.namespace+"-cell", append(aggregator.CellRules(), aggregator.NodeGuardRules()...)))
+	l.wantPublished(map[string]string{"web": "app in (web)", "api": "app in (web)"})
+
+	p := l.protector()
+	p.Spec.Selector.MatchLabels["tier"] = "front"
+	if err := l.client.Update(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.client.Delete(t.Context(), api); err != nil {
+		t.Fatal(err)
+	}
+	l.wantPublished(map[string]string{"web": "app in (web),tier in (front)"})
+}
