@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 	"sync"
 	"time"
 
@@ -24,6 +25,9 @@ type records struct {
 	namespace string
 	store     *store
 	log       logr.Logger
+
+	// published are the newest lists that were read; only run uses it.
+	published map[string]podhold.Published
 
 	mu    sync.RWMutex
 	index podhold.Index
@@ -66,21 +70,25 @@ func (r *records) restore() error {
 	if err != nil || raw == nil {
 		return err
 	}
-	var all []podhold.Protected
-	if err := json.Unmarshal(raw, &all); err != nil {
+	var published map[string]podhold.Published
+	if err := json.Unmarshal(raw, &published); err != nil {
 		return fmt.Errorf("stored %s: %w", protectedFile, err)
 	}
-	return r.use(all)
+	return r.use(published)
 }
 
-func (r *records) use(all []podhold.Protected) error {
+func (r *records) use(published map[string]podhold.Published) error {
+	var all []podhold.Protected
+	for _, list := range published {
+		all = append(all, list.Protected...)
+	}
 	index, err := podhold.NewIndex(all)
 	if err != nil {
 		return err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.index = index
+	r.index, r.published = index, published
 	return nil
 }
 
@@ -91,21 +99,28 @@ func (r *records) refresh(ctx context.Context) error {
 	if err := r.own.query(ctx, path, url.Values{"labelSelector": {podhold.LabelProtected}}, &list); err != nil {
 		return fmt.Errorf("read which pods are protected: %w", err)
 	}
-	if len(list.Items) == 0 {
-		return nil // an aggregator has not published it, or etcd has lost it: what was known stays
-	}
-	var all []podhold.Protected
-	for i := range list.Items {
-		var some []podhold.Protected
-		if err := json.Unmarshal([]byte(list.Items[i].Data[podhold.ProtectedKey]), &some); err != nil {
-			return fmt.Errorf("ConfigMap %s/%s: %w", r.namespace, list.Items[i].Name, err)
+	return r.learn(list.Items)
+}
+
+// learn uses and stores what aggregators have published.
+func (r *records) learn(configMaps []corev1.ConfigMap) error {
+	read := map[string]podhold.Published{}
+	for i := range configMaps {
+		var list podhold.Published
+		if err := json.Unmarshal([]byte(configMaps[i].Data[podhold.ProtectedKey]), &list.Protected); err != nil {
+			return fmt.Errorf("ConfigMap %s/%s: %w", r.namespace, configMaps[i].Name, err)
 		}
-		all = append(all, some...)
+		list.Version, _ = strconv.ParseInt(configMaps[i].Annotations[podhold.AnnotationVersion], 10, 64) // without one it is the oldest
+		read[configMaps[i].Name] = list
 	}
-	if err := r.use(all); err != nil {
+	newest := podhold.Newest(r.published, read)
+	if len(newest) == 0 {
+		return nil // no aggregator has published it yet
+	}
+	if err := r.use(newest); err != nil {
 		return err
 	}
-	raw, err := json.Marshal(all)
+	raw, err := json.Marshal(newest)
 	if err != nil {
 		return err
 	}

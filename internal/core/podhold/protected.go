@@ -2,6 +2,7 @@ package podhold
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -30,6 +31,27 @@ const (
 	// an older backup.
 	AnnotationVersion = "breakwater.dev/node-guard-version"
 )
+
+// Published is a list of entries as an aggregator published it, with the version of its ConfigMap.
+type Published struct {
+	Version   int64       `json:"version"`
+	Protected []Protected `json:"protected"`
+}
+
+// Newest returns the newest lists by the names of their ConfigMaps, given those that were known and those that were read now. A cluster that
+// was restored from a backup has lost lists, or has older ones. They must not end the protection of pods that the same restore has lost.
+func Newest(known, read map[string]Published) map[string]Published {
+	newest := maps.Clone(known)
+	if newest == nil {
+		newest = map[string]Published{}
+	}
+	for name, now := range read {
+		if last, ok := known[name]; !ok || now.Version >= last.Version {
+			newest[name] = now
+		}
+	}
+	return newest
+}
 
 // Index answers which protectors cover a pod. The zero value covers nothing.
 type Index struct {
