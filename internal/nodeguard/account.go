@@ -17,8 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// account sends requests of an account to the API server.
-type account struct {
+// Account sends requests of an account to the API server.
+type Account struct {
 	server   *url.URL
 	upstream http.RoundTripper
 	// tokenFile has the token of the account, which is read for each request; empty if a certificate authenticates it.
@@ -36,18 +36,18 @@ type statusError struct {
 func (e *statusError) Error() string { return fmt.Sprintf("status %d: %s", e.code, e.message) }
 
 // do sends a request with a JSON body, and decodes the response into result unless that is nil.
-func (a *account) do(ctx context.Context, method, path, contentType string, body, result any) error {
+func (a *Account) do(ctx context.Context, method, path, contentType string, body, result any) error {
 	return a.send(ctx, method, a.server.JoinPath(path), contentType, body, result)
 }
 
 // query reads from a path with parameters.
-func (a *account) query(ctx context.Context, path string, parameters url.Values, result any) error {
+func (a *Account) query(ctx context.Context, path string, parameters url.Values, result any) error {
 	address := a.server.JoinPath(path)
 	address.RawQuery = parameters.Encode()
 	return a.send(ctx, http.MethodGet, address, "", nil, result)
 }
 
-func (a *account) send(ctx context.Context, method string, address *url.URL, contentType string, body, result any) error {
+func (a *Account) send(ctx context.Context, method string, address *url.URL, contentType string, body, result any) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	var content io.Reader = http.NoBody
@@ -96,18 +96,18 @@ func podPath(name types.NamespacedName) string {
 	return "/api/v1/namespaces/" + name.Namespace + "/pods/" + name.Name
 }
 
-func (a *account) getPod(ctx context.Context, name types.NamespacedName) (*corev1.Pod, error) {
+func (a *Account) getPod(ctx context.Context, name types.NamespacedName) (*corev1.Pod, error) {
 	p := &corev1.Pod{}
 	return p, a.do(ctx, http.MethodGet, podPath(name), "", nil, p)
 }
 
-func (a *account) createPod(ctx context.Context, p *corev1.Pod) (*corev1.Pod, error) {
+func (a *Account) createPod(ctx context.Context, p *corev1.Pod) (*corev1.Pod, error) {
 	created := &corev1.Pod{}
 	return created, a.do(ctx, http.MethodPost, "/api/v1/namespaces/"+p.Namespace+"/pods", "application/json", p, created)
 }
 
 // deletePod deletes a pod whose UID must be uid: at once, or with its grace period if it runs.
-func (a *account) deletePod(ctx context.Context, name types.NamespacedName, uid types.UID, runs bool) error {
+func (a *Account) deletePod(ctx context.Context, name types.NamespacedName, uid types.UID, runs bool) error {
 	options := metav1.DeleteOptions{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"}, Preconditions: &metav1.Preconditions{UID: &uid}}
 	if !runs {
 		options.GracePeriodSeconds = new(int64)
@@ -116,14 +116,14 @@ func (a *account) deletePod(ctx context.Context, name types.NamespacedName, uid 
 }
 
 // patchStatus sets the status of a pod whose UID must be uid, and returns the pod.
-func (a *account) patchStatus(ctx context.Context, name types.NamespacedName, uid types.UID, status corev1.PodStatus) (*corev1.Pod, error) {
+func (a *Account) patchStatus(ctx context.Context, name types.NamespacedName, uid types.UID, status corev1.PodStatus) (*corev1.Pod, error) {
 	patched := &corev1.Pod{}
 	return patched, a.do(ctx, http.MethodPatch, podPath(name)+"/status", "application/strategic-merge-patch+json",
 		map[string]any{"metadata": map[string]any{"uid": uid}, "status": status}, patched)
 }
 
 // patchMetadata sets labels and owners of a pod whose UID must be uid, and returns the pod.
-func (a *account) patchMetadata(
+func (a *Account) patchMetadata(
 	ctx context.Context, name types.NamespacedName, uid types.UID, labels map[string]string, owners []metav1.OwnerReference,
 ) (*corev1.Pod, error) {
 	patched := &corev1.Pod{}

@@ -62,6 +62,9 @@ type Guard struct {
 	streams   map[*stream]bool
 	// resync reports that the kubelet must list its pods before it watches them, because it has not watched for a while.
 	resync bool
+	// reasons says why held pods are not registered, by UID.
+	reasons map[types.UID]string
+	metrics *metrics
 }
 
 // newGuard returns a Guard with what an earlier one has stored.
@@ -72,7 +75,7 @@ func newGuard(node string, c cluster, s *store, now clock.PassiveClock, log logr
 	}
 	g := &Guard{
 		node: node, cluster: c, store: s, clock: now, log: log, lost: make(chan types.NamespacedName, maxStored),
-		view: podhold.NewView(entries...), objects: objects, streams: map[*stream]bool{}, resync: true,
+		view: podhold.NewView(entries...), objects: objects, streams: map[*stream]bool{}, reasons: map[types.UID]string{}, metrics: newMetrics(), resync: true,
 	}
 	g.translate()
 	for _, e := range g.view.Held() {
@@ -128,6 +131,8 @@ func (g *Guard) hold(p podhold.Pod) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.view.Hold(p.NamespacedName, g.clock.Now())
+	delete(g.reasons, p.UID)
+	g.metrics.held.Inc()
 	g.translate()
 	g.persist(p.NamespacedName)
 	g.log.Info("Holding pod: the API server lost it", "pod", p.NamespacedName, "uid", p.UID)
@@ -140,8 +145,14 @@ func (g *Guard) hold(p podhold.Pod) {
 func (g *Guard) drop(p podhold.Pod) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.remove(p)
+}
+
+// remove removes a pod from what the guard knows. The caller holds the lock.
+func (g *Guard) remove(p podhold.Pod) {
 	g.view.Drop(p.NamespacedName)
 	delete(g.objects, p.UID)
+	delete(g.reasons, p.UID)
 	g.translate()
 	if err := g.store.drop(p.UID); err != nil {
 		g.log.Error(err, "Failed to remove stored pod", "pod", p.NamespacedName)
@@ -297,6 +308,15 @@ func (g *Guard) begin(name types.NamespacedName, uid types.UID) {
 	g.view.Begin(name, uid)
 	g.translate()
 	g.persist(name)
+}
+
+// explain records why a held pod is not registered.
+func (g *Guard) explain(name types.NamespacedName, reason string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if e, ok := g.view.Get(name); ok && e.IsHeld() {
+		g.reasons[e.Pod.UID] = reason
+	}
 }
 
 // lastState returns the last state of a pod that the kubelet saw.

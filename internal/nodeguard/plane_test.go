@@ -4,10 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -16,7 +19,9 @@ import (
 	"github.com/go-logr/logr/testr"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
@@ -52,7 +57,7 @@ func newFixture(t *testing.T, contentType string) *fixture {
 	f.node = "node-of-" + f.namespace
 	config := testplane.Config(t)
 	f.admin = kubernetes.NewForConfigOrDie(config)
-	account := testplane.AsServiceAccount(t, config, f.namespace, "guard", "cluster-admin")
+	account := f.account(config)
 	_, err := f.admin.CoreV1().ServiceAccounts(f.namespace).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{})
 	f.must(err)
 	cert, token := filepath.Join(f.dir, "kubelet-client-current.pem"), filepath.Join(f.dir, "token")
@@ -74,6 +79,11 @@ func newFixture(t *testing.T, contentType string) *fixture {
 	if testing.Verbose() {
 		f.options.Log = testr.New(t)
 	}
+	_, port, err = net.SplitHostPort(testplane.FreeAddress(t))
+	f.must(err)
+	f.options.MetricsListen = "127.0.0.1:" + port
+	_, err = f.admin.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: f.node}}, metav1.CreateOptions{})
+	f.must(err)
 	f.protect("app=web")
 	f.start()
 	trusted, err := nodeguard.EnsureCertificate(f.options.Dir, time.Now())
@@ -83,6 +93,22 @@ func newFixture(t *testing.T, contentType string) *fixture {
 		TLSClientConfig: rest.TLSClientConfig{CAData: trusted, CertFile: cert, KeyFile: cert},
 	})
 	return f
+}
+
+// account creates the account of the guard, with the permissions that the chart gives it.
+func (f *fixture) account(config *rest.Config) *rest.Config {
+	f.Helper()
+	meta, rbac := metav1.ObjectMeta{Namespace: f.namespace, Name: "guard-" + f.namespace}, f.admin.RbacV1()
+	_, err := rbac.ClusterRoles().Create(f.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: meta.Name}, Rules: nodeguard.ClusterRules()}, metav1.CreateOptions{})
+	f.must(err)
+	_, err = rbac.Roles(f.namespace).Create(f.Context(), &rbacv1.Role{ObjectMeta: meta, Rules: nodeguard.LocalRules("guard")}, metav1.CreateOptions{})
+	f.must(err)
+	_, err = rbac.RoleBindings(f.namespace).Create(f.Context(), &rbacv1.RoleBinding{
+		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: f.namespace, Name: "guard"}},
+	}, metav1.CreateOptions{})
+	f.must(err)
+	return testplane.AsServiceAccount(f.T, config, f.namespace, "guard", meta.Name)
 }
 
 func (f *fixture) must(err error) {
@@ -134,10 +160,17 @@ func (f *fixture) start() {
 // run creates a pod on the node, with a container that runs.
 func (f *fixture) run(name, app string) *corev1.Pod {
 	f.Helper()
-	p, err := f.admin.CoreV1().Pods(f.namespace).Create(f.Context(), &corev1.Pod{
+	return f.runWith(name, app, func(*corev1.Pod) {})
+}
+
+func (f *fixture) runWith(name, app string, change func(*corev1.Pod)) *corev1.Pod {
+	f.Helper()
+	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": app}},
 		Spec:       corev1.PodSpec{NodeName: f.node, ServiceAccountName: "default", Containers: []corev1.Container{{Name: "app", Image: "app:1"}}},
-	}, metav1.CreateOptions{})
+	}
+	change(p)
+	p, err := f.admin.CoreV1().Pods(f.namespace).Create(f.Context(), p, metav1.CreateOptions{})
 	f.must(err)
 	started := true
 	p.Status.Phase = corev1.PodRunning
@@ -380,6 +413,7 @@ func TestAnotherClusterIsRefused(t *testing.T) {
 	if _, err := f.kubelet.CoreV1().Pods(f.namespace).List(t.Context(), metav1.ListOptions{}); !apierrors.IsServiceUnavailable(err) {
 		t.Errorf("a request to another cluster: error %v, want that it is refused", err)
 	}
+	f.wantMetrics("breakwater_node_other_cluster 1", "breakwater_node_held_pods 0")
 	f.sees(s, []types.UID{web.UID})
 }
 
@@ -400,5 +434,128 @@ func TestOnlyTheKubeletMayUseTheGuard(t *testing.T) {
 		if _, err := other.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{}); err == nil || apierrors.IsForbidden(err) {
 			t.Errorf("%s: error %v, want that the handshake fails", who, err)
 		}
+	}
+}
+
+// status returns what the guard reports on its Node.
+func (f *fixture) status() (podhold.Status, *corev1.Node) {
+	f.Helper()
+	node, err := f.admin.CoreV1().Nodes().Get(f.Context(), f.node, metav1.GetOptions{})
+	f.must(err)
+	var s podhold.Status
+	if text := node.Annotations[podhold.AnnotationStatus]; text != "" {
+		f.must(json.Unmarshal([]byte(text), &s))
+	}
+	return s, node
+}
+
+// wantMetrics waits until the guard serves these metrics, with values.
+func (f *fixture) wantMetrics(want ...string) {
+	f.Helper()
+	testplane.Eventually(f.T, func() string {
+		r, err := http.NewRequestWithContext(f.Context(), http.MethodGet, "http://"+f.options.MetricsListen+"/metrics", http.NoBody)
+		f.must(err)
+		response, err := http.DefaultClient.Do(r)
+		if err != nil {
+			return err.Error()
+		}
+		defer response.Body.Close()
+		text, err := io.ReadAll(response.Body)
+		f.must(err)
+		for _, line := range want {
+			if !strings.Contains(string(text), "\n"+line+"\n") {
+				return fmt.Sprintf("metrics\n%s\nwant %s", text, line)
+			}
+		}
+		return ""
+	})
+}
+
+// A pod with an ephemeral volume cannot be registered again. The guard says so on its Node, and ends the pod when a user releases it.
+func TestHeldPodIsReportedAndReleased(t *testing.T) {
+	f := newFixture(t, "application/vnd.kubernetes.protobuf")
+	web := f.runWith("web-0", "web", func(p *corev1.Pod) {
+		p.Spec.Volumes = []corev1.Volume{{Name: "scratch", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{
+			VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{Spec: corev1.PersistentVolumeClaimSpec{
+				AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+				Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+			}},
+		}}}}
+	})
+	s := f.watch(true)
+	f.sees(s, []types.UID{web.UID})
+	testplane.Erase(t, "", "pods", f.namespace, "web-0")
+	testplane.Eventually(t, func() string {
+		status, _ := f.status()
+		if len(status.Held) != 1 || status.HeldCount != 1 || status.Held[0].UID != web.UID || status.Held[0].Namespace != f.namespace ||
+			!strings.Contains(status.Held[0].Reason, "volume scratch") || time.Since(status.Held[0].Since.Time) > time.Minute {
+			return fmt.Sprintf("status %+v, want pod web-0 with UID %s, and its volume as the reason", status, web.UID)
+		}
+		return ""
+	})
+	f.sees(s, []types.UID{web.UID})
+	f.wantMetrics("breakwater_node_held_pods 1", "breakwater_node_held_total 1", "breakwater_node_registered_total 0", "breakwater_node_other_cluster 0")
+
+	_, node := f.status()
+	node.Annotations[podhold.AnnotationRelease] = podhold.WithRelease("00000000-0000-4000-8000-000000000000", web.UID)
+	_, err := f.admin.CoreV1().Nodes().Update(t.Context(), node, metav1.UpdateOptions{})
+	f.must(err)
+	f.sees(s, nil, "web-0")
+	testplane.Eventually(t, func() string {
+		status, node := f.status()
+		if left, found := node.Annotations[podhold.AnnotationRelease]; found || status.HeldCount != 0 {
+			return fmt.Sprintf("annotation of releases %q, status %+v, want neither", left, status)
+		}
+		return ""
+	})
+	f.wantMetrics("breakwater_node_held_pods 0", `breakwater_node_ended_total{reason="Released"} 1`)
+}
+
+func TestRegisteredPodsAreCounted(t *testing.T) {
+	f := newFixture(t, "application/vnd.kubernetes.protobuf")
+	web := f.run("web-0", "web")
+	s := f.watch(true)
+	f.sees(s, []types.UID{web.UID})
+	testplane.Erase(t, "", "pods", f.namespace, "web-0")
+	f.registered("web-0", web.UID)
+	testplane.Eventually(t, func() string {
+		if status, _ := f.status(); status.Registered != 1 || status.HeldCount != 0 {
+			return fmt.Sprintf("status %+v, want one registered pod", status)
+		}
+		return ""
+	})
+	f.wantMetrics("breakwater_node_registered_total 1", "breakwater_node_held_pods 0")
+	account := nodeguard.NewAccount(f.kubeconfig(), f.options.TokenFile)
+	f.must(account.RemoveStatus(t.Context(), f.node))
+	if _, node := f.status(); node.Annotations[podhold.AnnotationStatus] != "" {
+		t.Errorf("the Node has annotations %v after the status was removed", node.Annotations)
+	}
+}
+
+func (f *fixture) kubeconfig() *nodeguard.Kubeconfig {
+	f.Helper()
+	k, err := nodeguard.ReadKubeconfig(f.options.Kubeconfig)
+	f.must(err)
+	return k
+}
+
+func TestTokensAreBoundToTheNode(t *testing.T) {
+	f := newFixture(t, "application/json")
+	own := nodeguard.NewAccount(f.kubeconfig(), f.options.TokenFile)
+	token, expires, err := own.RequestToken(t.Context(), f.namespace, "guard", f.node)
+	f.must(err)
+	if left := time.Until(expires); left < 6*24*time.Hour || left > 8*24*time.Hour {
+		t.Errorf("the token expires in %s, want 7 days", left)
+	}
+	review := func() *authenticationv1.TokenReview {
+		r, err := f.admin.AuthenticationV1().TokenReviews().Create(t.Context(), &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: string(token)}}, metav1.CreateOptions{})
+		f.must(err)
+		return r
+	}
+	if r := review(); !r.Status.Authenticated || !slices.Equal(r.Status.User.Extra["authentication.kubernetes.io/node-name"], []string{f.node}) {
+		t.Errorf("review of the token: %+v, want node %s", r.Status, f.node)
+	}
+	if _, _, err := own.RequestToken(t.Context(), f.namespace, "default", f.node); err == nil {
+		t.Error("the guard may request tokens of another account")
 	}
 }

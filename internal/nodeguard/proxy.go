@@ -36,9 +36,13 @@ func newProxy(g *Guard, server *url.URL, upstream http.RoundTripper) http.Handle
 			r.Out.Host = server.Host
 			r.Out.Header.Del("Accept-Encoding") // responses are edited
 		},
-		Transport:      upstream,
-		FlushInterval:  -1,
-		ModifyResponse: func(r *http.Response) error { return g.editResponse(r) },
+		Transport:     timed{upstream},
+		FlushInterval: -1,
+		ModifyResponse: func(r *http.Response) error {
+			err := g.editResponse(r)
+			g.metrics.answered(r.Request.Context())
+			return err
+		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			if r.Context().Err() == nil && failures.Allow() {
 				g.log.Info("Failed to forward request", "path", r.URL.Path, "reason", err.Error())
@@ -51,6 +55,8 @@ func newProxy(g *Guard, server *url.URL, upstream http.RoundTripper) http.Handle
 		},
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		g.metrics.requests.Inc()
+		r = r.WithContext(withTiming(r.Context()))
 		if err := g.editRequest(r); err != nil {
 			http.Error(w, "breakwater node guard: "+err.Error(), http.StatusBadRequest)
 			return

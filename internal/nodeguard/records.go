@@ -20,7 +20,7 @@ import (
 
 // records reads what Breakwater records in the worker cluster for node guards.
 type records struct {
-	own *account
+	own *Account
 	// namespace is that of Breakwater in the cluster.
 	namespace string
 	store     *store

@@ -24,7 +24,7 @@ const AnnotationRegistered = "breakwater.dev/registered-for"
 type registrar struct {
 	guard *Guard
 	// own is the guard's account, and kubelet that of the kubelet.
-	own, kubelet *account
+	own, kubelet *Account
 	log          logr.Logger
 }
 
@@ -89,6 +89,7 @@ func (r *registrar) complete(ctx context.Context, e podhold.Entry, pod *corev1.P
 		return err
 	}
 	if _, _, err = r.guard.observe(ctx, encoded{podwire.JSON, raw}); err == nil {
+		r.guard.metrics.registered.Inc()
 		r.log.Info("Registered pod again", "pod", name, "uid", e.Pod.UID, "registeredUID", e.Registered)
 	}
 	return err
@@ -216,6 +217,7 @@ func (r *registrar) retry(ctx context.Context, name types.NamespacedName, err er
 	for wait := firstRetry; err != nil; wait = min(2*wait, lastRetry) {
 		if err.Error() != last {
 			last = err.Error()
+			r.guard.explain(name, last)
 			r.log.Info("Failed to register pod again, retrying", "pod", name, "reason", last)
 		}
 		select {

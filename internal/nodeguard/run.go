@@ -35,7 +35,9 @@ type Options struct {
 	Namespace string
 	// Retention is how long a pod is held.
 	Retention time.Duration
-	Log       logr.Logger
+	// MetricsListen is the address for Prometheus; empty for none.
+	MetricsListen string
+	Log           logr.Logger
 	// Ready is called when the guard accepts requests; nil is allowed.
 	Ready func(net.Addr)
 }
@@ -62,19 +64,21 @@ func Run(ctx context.Context, o Options) error {
 	}
 	pin := &Pin{server: kubeconfig.Server, node: o.Node, load: s.loadIdentity, save: s.saveIdentity}
 	forKubelet := NewUpstream(kubeconfig, true, pin.Check)
-	// The guard's own requests have no certificate, so the identity check of a connection has no rights. The API server has the same address.
-	forGuard := NewUpstream(kubeconfig, false, func(context.Context, http.RoundTripper) error { return nil })
-	own := &account{server: kubeconfig.Server, upstream: forGuard, tokenFile: o.TokenFile}
+	own := NewAccount(kubeconfig, o.TokenFile)
 	r := &records{own: own, namespace: o.Namespace, store: s, log: o.Log}
 	if err := r.restore(); err != nil {
 		o.Log.Error(err, "Ignoring stored selectors")
 	}
 	g := newGuard(o.Node, r, s, clock.RealClock{}, o.Log)
-	registering := &registrar{guard: g, own: own, kubelet: &account{server: kubeconfig.Server, upstream: forKubelet}, log: o.Log}
+	kubelet := &Account{server: kubeconfig.Server, upstream: forKubelet}
 	go r.run(ctx)
-	go registering.run(ctx)
-	go g.findLost(ctx, registering.kubelet)
-	go g.endHeld(ctx, r, o.Retention)
+	go (&registrar{guard: g, own: own, kubelet: kubelet, log: o.Log}).run(ctx)
+	go g.findLost(ctx, kubelet)
+	go (&ending{guard: g, records: r, kubelet: kubelet, retention: o.Retention}).run(ctx)
+	go (&reporter{guard: g, kubelet: kubelet, otherCluster: forKubelet.Refusal}).run(ctx)
+	if o.MetricsListen != "" {
+		go serveMetrics(ctx, o.MetricsListen, g.metrics.handler(g, forKubelet.Refusal), o.Log)
+	}
 	return serve(ctx, o, config, newProxy(g, kubeconfig.Server, forKubelet))
 }
 
@@ -100,8 +104,16 @@ func serve(ctx context.Context, o Options, config *tls.Config, handler http.Hand
 // endEvery is how often the guard checks whether held pods end.
 const endEvery = 5 * time.Second
 
-// endHeld ends held pods (rule N5) until ctx ends.
-func (g *Guard) endHeld(ctx context.Context, r *records, retention time.Duration) {
+// ending ends held pods (rule N5).
+type ending struct {
+	guard     *Guard
+	records   *records
+	kubelet   *Account
+	retention time.Duration
+}
+
+// run ends held pods until ctx ends.
+func (e *ending) run(ctx context.Context) {
 	ticker := time.NewTicker(endEvery)
 	defer ticker.Stop()
 	for {
@@ -110,19 +122,44 @@ func (g *Guard) endHeld(ctx context.Context, r *records, retention time.Duration
 			return
 		case <-ticker.C:
 		}
-		g.mu.Lock()
-		held := g.view.Held()
-		g.mu.Unlock()
-		for _, e := range held {
-			g.endIfDue(ctx, r, e, retention)
+		e.guard.mu.Lock()
+		held := e.guard.view.Held()
+		e.guard.mu.Unlock()
+		if len(held) > 0 {
+			e.endDue(ctx, held)
 		}
 	}
 }
 
-func (g *Guard) endIfDue(ctx context.Context, r *records, e podhold.Entry, retention time.Duration) {
-	facts := podhold.Facts{Admission: r.Admission(ctx, e.Pod.Namespace, e.APIUID()), Held: g.clock.Since(e.HeldSince), Retention: retention}
-	if why := podhold.EndOf(facts); why != "" {
-		g.end(e.Pod, why)
+func (e *ending) endDue(ctx context.Context, held []podhold.Entry) {
+	g := e.guard
+	released, nodeVersion, err := e.kubelet.releases(ctx, g.node)
+	if err != nil {
+		g.log.V(1).Info("Failed to read which pods are released", "reason", err.Error())
+	}
+	for _, one := range held {
+		facts := podhold.Facts{
+			Admission: e.records.Admission(ctx, one.Pod.Namespace, one.APIUID()), Released: released[one.Pod.UID],
+			Held: g.clock.Since(one.HeldSince), Retention: e.retention,
+		}
+		if why := podhold.EndOf(facts); why != "" {
+			e.end(ctx, one, why)
+		}
+	}
+	if len(released) > 0 {
+		if err := e.kubelet.annotateNode(ctx, g.node, nodeVersion, map[string]*string{podhold.AnnotationRelease: nil}); err != nil {
+			g.log.Info("Failed to remove the annotation of released pods, retrying", "reason", err.Error())
+		}
+	}
+}
+
+// end ends a held pod, and deletes its registration if that is not complete: the kubelet would start it as a new pod.
+func (e *ending) end(ctx context.Context, held podhold.Entry, why podhold.End) {
+	if !e.guard.end(held.Pod, why) || held.Registered == "" {
+		return
+	}
+	if err := e.records.own.deletePod(ctx, held.Pod.NamespacedName, held.Registered, false); err != nil {
+		e.guard.log.Info("Failed to delete the incomplete registration of a pod", "pod", held.Pod.NamespacedName, "reason", err.Error())
 	}
 }
 
@@ -131,7 +168,7 @@ const findEvery = time.Second
 
 // findLost looks for lost pods until ctx ends, while the kubelet does not watch them. A kubelet that met errors waits for up to a minute
 // before it asks again: for that long the pods would not be registered.
-func (g *Guard) findLost(ctx context.Context, kubelet *account) {
+func (g *Guard) findLost(ctx context.Context, kubelet *Account) {
 	ticker := time.NewTicker(findEvery)
 	defer ticker.Stop()
 	for {
@@ -148,7 +185,7 @@ func (g *Guard) findLost(ctx context.Context, kubelet *account) {
 	}
 }
 
-func (g *Guard) findLostOnce(ctx context.Context, kubelet *account) error {
+func (g *Guard) findLostOnce(ctx context.Context, kubelet *Account) error {
 	var body json.RawMessage
 	if err := kubelet.query(ctx, "/api/v1/pods", url.Values{"fieldSelector": {"spec.nodeName=" + g.node}}, &body); err != nil {
 		return err

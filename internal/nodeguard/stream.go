@@ -182,19 +182,23 @@ func (s *stream) deleted(ctx context.Context, e podwire.Event) ([]podwire.Event,
 	return []podwire.Event{e}, nil
 }
 
-// end tells all watches of the kubelet that a held pod is gone.
-func (g *Guard) end(p podhold.Pod, why podhold.End) {
+// end tells all watches of the kubelet that a held pod is gone. It reports whether the pod was still held.
+func (g *Guard) end(p podhold.Pod, why podhold.End) bool {
 	g.mu.Lock()
-	object, streams := g.objects[p.UID], g.streams
-	for s := range streams {
-		raw, err := object.in(s.format)
+	defer g.mu.Unlock()
+	if e, ok := g.view.Get(p.NamespacedName); !ok || !e.IsHeld() || e.Pod.UID != p.UID {
+		return false // it was registered meanwhile
+	}
+	for s := range g.streams {
+		raw, err := g.objects[p.UID].in(s.format)
 		if err != nil {
 			g.log.Error(err, "Failed to encode pod", "pod", p.NamespacedName)
 			continue
 		}
 		s.injected <- podwire.Event{Type: watch.Deleted, Object: raw}
 	}
-	g.mu.Unlock()
 	g.log.Info("Held pod ended", "pod", p.NamespacedName, "uid", p.UID, "reason", why)
-	g.drop(p)
+	g.metrics.ended.WithLabelValues(string(why)).Inc()
+	g.remove(p)
+	return true
 }

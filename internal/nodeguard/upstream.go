@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -127,6 +128,9 @@ type Upstream struct {
 	// failed is the error of the last attempt to connect, at failedAt. The kubelet tries again many times a second.
 	failed   error
 	failedAt time.Time
+
+	// refusal is why the last connection was refused as one to another cluster; empty if it was not.
+	refusal atomic.Pointer[string]
 }
 
 const (
@@ -207,11 +211,25 @@ func (u *Upstream) connect(ctx context.Context) (*http.ClientConn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to the API server: %w", err)
 	}
-	if err := u.identity(ctx, c); err != nil {
+	err = u.identity(ctx, c)
+	refusal := ""
+	if errors.Is(err, ErrOtherCluster) {
+		refusal = err.Error()
+	}
+	u.refusal.Store(&refusal)
+	if err != nil {
 		_ = c.Close()
 		return nil, err
 	}
 	return c, nil
+}
+
+// Refusal returns why the last connection was refused as one to another cluster; empty if it was not.
+func (u *Upstream) Refusal() string {
+	if refusal := u.refusal.Load(); refusal != nil {
+		return *refusal
+	}
+	return ""
 }
 
 // Pin holds the identity of the node's cluster: the UID of its namespace kube-system. If the kubelet may not read that, the UID of its own

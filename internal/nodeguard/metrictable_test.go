@@ -1,0 +1,14 @@
+package nodeguard
+
+import (
+	"testing"
+
+	"github.com/breakwater-k8s/breakwater/internal/core/podhold"
+	"github.com/breakwater-k8s/breakwater/internal/telemetry/metrictable"
+)
+
+func TestMetricsMatchDocumentation(t *testing.T) {
+	registry := metrictable.NewRecordingRegistry()
+	newMetrics().register(registry, &Guard{view: podhold.NewView()}, func() string { return "" })
+	registry.Check(t, "../../docs/reference/metrics.md", metrictable.Prefix("breakwater_node_"))
+}

@@ -1,0 +1,107 @@
+package nodeguard
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/breakwater-k8s/breakwater/internal/core/podhold"
+	"github.com/breakwater-k8s/breakwater/internal/telemetry/version"
+)
+
+const (
+	// reportEvery is how often the guard reports what changed.
+	reportEvery = 10 * time.Second
+	// repeatEvery is how often it reports what did not change: a restored etcd can have an older report. The API server stores nothing for that.
+	repeatEvery = 5 * time.Minute
+)
+
+// reporter writes the status of a guard into its Node, with the kubelet's account.
+type reporter struct {
+	guard   *Guard
+	kubelet *Account
+	// otherCluster returns why connections are refused.
+	otherCluster func() string
+
+	last   podhold.Status
+	lastAt time.Time
+}
+
+// run reports until ctx ends.
+func (r *reporter) run(ctx context.Context) {
+	ticker := time.NewTicker(reportEvery)
+	defer ticker.Stop()
+	last := ""
+	for {
+		err := r.report(ctx)
+		if text := fmt.Sprint(err); text != last && ctx.Err() == nil {
+			if err != nil {
+				r.guard.log.Info("Failed to report to the Node, retrying", "reason", text)
+			}
+			last = text
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+func (r *reporter) report(ctx context.Context) error {
+	status := r.guard.status(r.otherCluster())
+	raw, err := json.Marshal(status)
+	if err != nil {
+		return err
+	}
+	before, err := json.Marshal(r.last)
+	if err != nil || string(before) == string(raw) && r.guard.clock.Since(r.lastAt) < repeatEvery {
+		return err
+	}
+	text := string(raw)
+	if err := r.kubelet.annotateNode(ctx, r.guard.node, "", map[string]*string{podhold.AnnotationStatus: &text}); err != nil {
+		return fmt.Errorf("annotate the Node: %w", err)
+	}
+	r.last, r.lastAt = status, r.guard.clock.Now()
+	return nil
+}
+
+func (g *Guard) status(otherCluster string) podhold.Status {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return podhold.StatusOf(version.String(), g.view.All(), g.reasons, otherCluster)
+}
+
+// releases returns the pods that users released, by UID, and the version of the Node that says so.
+func (a *Account) releases(ctx context.Context, node string) (uids map[types.UID]bool, resourceVersion string, err error) {
+	var n corev1.Node
+	if err := a.do(ctx, http.MethodGet, "/api/v1/nodes/"+node, "", nil, &n); err != nil {
+		return nil, "", err
+	}
+	return podhold.Releases(n.Annotations[podhold.AnnotationRelease]), n.ResourceVersion, nil
+}
+
+// annotateNode sets annotations of a Node, or removes those that are nil. It fails if the Node has another version than the given one, unless that is
+// empty.
+func (a *Account) annotateNode(ctx context.Context, node, resourceVersion string, annotations map[string]*string) error {
+	metadata := map[string]any{"annotations": annotations}
+	if resourceVersion != "" {
+		metadata["resourceVersion"] = resourceVersion
+	}
+	return a.do(ctx, http.MethodPatch, "/api/v1/nodes/"+node, "application/merge-patch+json", map[string]any{"metadata": metadata}, nil)
+}
+
+// RemoveStatus removes what a guard reported from its Node.
+func (a *Account) RemoveStatus(ctx context.Context, node string) error {
+	err := a.annotateNode(ctx, node, "", map[string]*string{podhold.AnnotationStatus: nil, podhold.AnnotationRelease: nil})
+	if status := (*statusError)(nil); errors.As(err, &status) && status.code == http.StatusNotFound {
+		return nil
+	}
+	return err
+}
