@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -41,7 +42,7 @@ etcd lost it, was restored from an older backup, or belongs to another cluster. 
 server that keeps such containers running and registers their pods again.`,
 		Version: version.String(), SilenceUsage: true, SilenceErrors: true,
 	}
-	root.AddCommand(runCommand(), installCommand(), uninstallCommand())
+	root.AddCommand(runCommand(), agentCommand(), installCommand(), uninstallCommand())
 	return root
 }
 
@@ -69,6 +70,7 @@ func runCommand() *cobra.Command {
 	flags.StringVar(&o.TokenFile, "token-file", nodeinstall.DefaultDir+"/token", "file with the token of the guard's account")
 	flags.StringVar(&o.Namespace, "namespace", "breakwater-system", "namespace of Breakwater in the cluster")
 	flags.DurationVar(&o.Retention, "retention", 24*time.Hour, "how long a lost pod is held if it cannot be registered again")
+	flags.StringVar(&o.MetricsListen, "metrics-listen", "", "address for Prometheus, such as :16444; empty for none")
 	_ = command.MarkFlagRequired("node")
 	return command
 }
@@ -111,8 +113,49 @@ func nodeFlags(c *cobra.Command) *nodeinstall.Node {
 	flags.StringVar(&n.Namespace, "namespace", "breakwater-system", "namespace of Breakwater in the cluster")
 	flags.StringVar(&n.KubeletService, "kubelet-service", "kubelet", "systemd service of the kubelet")
 	flags.DurationVar(&n.Retention, "retention", 24*time.Hour, "how long a lost pod is held if it cannot be registered again")
+	flags.StringVar(&n.MetricsListen, "metrics-listen", "", "address at which the guard serves metrics, such as :16444; empty for none")
 	_ = c.MarkFlagRequired("node")
 	return n
+}
+
+func agentCommand() *cobra.Command {
+	a := &nodeinstall.Agent{}
+	var healthListen string
+	command := &cobra.Command{
+		Use: "agent", Short: "Keep the guard installed on a node, and its token valid; the DaemonSet of the chart does this", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			a.Log = logr.FromSlogHandler(slog.NewTextHandler(os.Stderr, nil))
+			var err error
+			if a.Tokens, err = nodeguard.InCluster(); err != nil {
+				return err
+			}
+			if err := serveHealth(c.Context(), healthListen, a); err != nil {
+				return err
+			}
+			return a.Run(c.Context())
+		},
+	}
+	a.Node = nodeFlags(command)
+	flags := command.Flags()
+	flags.StringVar(&a.ServiceAccount, "service-account", "breakwater-node", "ServiceAccount of the guard, in --namespace")
+	flags.StringVar(&healthListen, "health-listen", "127.0.0.1:16445", "address for probes, which succeed if the guard is installed, or uninstalled with --uninstall")
+	flags.BoolVar(&a.Remove, "uninstall", false, "uninstall the guard, once no pods are held or registered, instead of installing it")
+	return command
+}
+
+// serveHealth serves the answers to probes until ctx ends.
+func serveHealth(ctx context.Context, address string, handler http.Handler) error {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		return err
+	}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
+	go func() { _ = server.Serve(listener) }()
+	go func() {
+		<-ctx.Done()
+		_ = server.Close()
+	}()
+	return nil
 }
 
 func installCommand() *cobra.Command {

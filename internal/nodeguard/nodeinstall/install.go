@@ -3,6 +3,7 @@ package nodeinstall
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/breakwater-k8s/breakwater/internal/core/podhold"
 	"github.com/breakwater-k8s/breakwater/internal/nodeguard"
 )
 
@@ -45,10 +47,14 @@ type Node struct {
 	Namespace string
 	// Retention is how long a pod is held.
 	Retention time.Duration
+	// MetricsListen is where the guard serves metrics; empty for nowhere.
+	MetricsListen string
 	// KubeletService is restarted to use the new kubeconfig.
 	KubeletService string
 	// Out receives one line for each step.
 	Out io.Writer
+	// run runs systemctl; nil for that of the node.
+	run func(ctx context.Context, arguments ...string) error
 }
 
 func (n *Node) path(p string) string { return filepath.Join(n.Root, p) }
@@ -56,9 +62,13 @@ func (n *Node) path(p string) string { return filepath.Join(n.Root, p) }
 // original returns the path of the kubeconfig that the kubelet had before.
 func (n *Node) original() string { return n.Kubeconfig + originalSuffix }
 
+// errNotRunning means that the guard could not be started.
+var errNotRunning = errors.New("the node guard does not run")
+
 // Install installs the guard, or brings an installation up to date. It restarts the kubelet only if its kubeconfig changes; no container stops.
 func (n *Node) Install(ctx context.Context, token []byte) error {
-	if err := n.keepOriginal(); err != nil {
+	changed, err := n.keepOriginal()
+	if err != nil {
 		return err
 	}
 	if _, err := nodeguard.ReadKubeconfigAt(n.Root, n.original()); err != nil {
@@ -74,66 +84,84 @@ func (n *Node) Install(ctx context.Context, token []byte) error {
 	if err != nil {
 		return err
 	}
-	changed, err := n.installService()
+	written, err := n.installService()
 	if err != nil {
 		return err
 	}
-	if changed {
-		for _, arguments := range [][]string{{"daemon-reload"}, {"enable", Service}, {"restart", Service}} {
-			if err := n.systemctl(ctx, arguments...); err != nil {
-				return err
-			}
-		}
-		n.say("Started %s", Service)
+	if err := n.startService(ctx, changed || written); err != nil {
+		return fmt.Errorf("%w: %w", errNotRunning, err)
 	}
 	return n.point(ctx, trusted)
 }
 
-// keepOriginal copies the kubelet's kubeconfig, unless it already leads to the guard.
-func (n *Node) keepOriginal() error {
+// startService starts the guard if it does not run. It returns when the guard serves the kubelet.
+func (n *Node) startService(ctx context.Context, changed bool) error {
+	if !changed {
+		return n.systemctl(ctx, "start", Service)
+	}
+	for _, arguments := range [][]string{{"daemon-reload"}, {"enable", Service}, {"restart", Service}} {
+		if err := n.systemctl(ctx, arguments...); err != nil {
+			return err
+		}
+	}
+	n.say("Started %s", Service)
+	return nil
+}
+
+// pointed begins a kubeconfig that leads to the guard.
+const pointed = "# Written by breakwater-node. The kubelet's own kubeconfig is "
+
+// keepOriginal copies the kubelet's kubeconfig, unless it leads to the guard. It reports whether the copy changed.
+func (n *Node) keepOriginal() (changed bool, err error) {
 	raw, err := os.ReadFile(n.path(n.Kubeconfig))
 	if err != nil {
-		return fmt.Errorf("read the kubelet's kubeconfig: %w", err)
+		return false, fmt.Errorf("read the kubelet's kubeconfig: %w", err)
 	}
-	if strings.Contains(string(raw), "https://"+n.Listen) {
-		return nil
+	if strings.HasPrefix(string(raw), pointed) {
+		return false, nil
 	}
-	return replaceFile(n.path(n.original()), raw, 0o600)
+	return writeFile(n.path(n.original()), raw, 0o600)
 }
+
+// tokenPath returns where the token of the guard's account is.
+func (n *Node) tokenPath() string { return n.path(filepath.Join(n.Dir, tokenName)) }
 
 // WriteToken stores the token of the guard's account.
 func (n *Node) WriteToken(token []byte) error {
-	return replaceFile(n.path(filepath.Join(n.Dir, tokenName)), token, 0o600)
+	_, err := writeFile(n.tokenPath(), token, 0o600)
+	return err
 }
 
 // installService installs program and unit, and reports whether either changed.
 func (n *Node) installService() (changed bool, err error) {
+	for _, path := range []string{Binary, unit} {
+		if err := os.MkdirAll(filepath.Dir(n.path(path)), 0o755); err != nil {
+			return false, err
+		}
+	}
 	self, err := os.Executable()
 	if err != nil {
 		return false, err
 	}
-	program, err := os.ReadFile(self)
+	same, err := sameContent(self, n.path(Binary))
 	if err != nil {
 		return false, err
 	}
-	for path, file := range map[string]struct {
-		content []byte
-		mode    os.FileMode
-	}{Binary: {program, 0o755}, unit: {[]byte(n.unit()), 0o644}} {
-		old, err := os.ReadFile(n.path(path))
-		if err == nil && string(old) == string(file.content) {
-			continue
-		}
-		if err := os.MkdirAll(filepath.Dir(n.path(path)), 0o755); err != nil {
+	if !same {
+		program, err := os.ReadFile(self)
+		if err != nil {
 			return false, err
 		}
-		if err := replaceFile(n.path(path), file.content, file.mode); err != nil {
+		if err := replaceFile(n.path(Binary), program, 0o755); err != nil {
 			return false, err
 		}
-		n.say("Wrote %s", path)
-		changed = true
+		n.say("Wrote %s", Binary)
 	}
-	return changed, nil
+	changed, err = writeFile(n.path(unit), []byte(n.unit()), 0o644)
+	if changed {
+		n.say("Wrote %s", unit)
+	}
+	return changed || !same, err
 }
 
 // unit returns the systemd unit. The kubelet starts after the guard, but does not need it to start. The watchdog kills a guard that hangs or is
@@ -148,7 +176,8 @@ StartLimitIntervalSec=0
 
 [Service]
 Type=notify
-ExecStart=%s run --node=%s --kubeconfig=%s --dir=%s --listen=%s --token-file=%s --namespace=%s --retention=%s
+ExecStart=%s run --node=%s --kubeconfig=%s --dir=%s --listen=%s --token-file=%s --namespace=%s --retention=%s --metrics-listen=%s
+TimeoutStartSec=10s
 Restart=always
 RestartSec=200ms
 WatchdogSec=3s
@@ -161,7 +190,7 @@ ReadWritePaths=%s
 
 [Install]
 WantedBy=multi-user.target
-`, Binary, n.Name, n.original(), n.Dir, n.Listen, filepath.Join(n.Dir, tokenName), n.Namespace, n.Retention, n.Dir)
+`, Binary, n.Name, n.original(), n.Dir, n.Listen, filepath.Join(n.Dir, tokenName), n.Namespace, n.Retention, n.MetricsListen, n.Dir)
 }
 
 // point makes the kubelet use the guard.
@@ -174,11 +203,8 @@ func (n *Node) point(ctx context.Context, trusted []byte) error {
 	if err != nil {
 		return err
 	}
-	have, err := os.ReadFile(n.path(n.Kubeconfig))
-	if err != nil || string(have) == string(want) {
-		return err
-	}
-	if err := replaceFile(n.path(n.Kubeconfig), want, 0o600); err != nil {
+	want = append([]byte(pointed+n.original()+".\n"), want...)
+	if changed, err := writeFile(n.path(n.Kubeconfig), want, 0o600); err != nil || !changed {
 		return err
 	}
 	n.say("The kubelet uses the guard at %s; its own kubeconfig is %s", n.Listen, n.original())
@@ -219,6 +245,39 @@ func (n *Node) Uninstall(ctx context.Context, force bool) error {
 		return fmt.Errorf("the guard holds pods, or has registered them again: without it the kubelet restarts their containers. "+
 			"Delete or release them first, or use --force: %s", strings.Join(left, ", "))
 	}
+	if err := n.pointAway(ctx); err != nil {
+		return err
+	}
+	if _, err := os.Stat(n.path(unit)); err == nil {
+		if err := n.systemctl(ctx, "disable", "--now", Service); err != nil {
+			return err
+		}
+		n.say("Stopped %s", Service)
+	}
+	n.removeStatus(ctx)
+	return errors.Join(remove(n.path(unit)), remove(n.path(Binary)), remove(n.path(n.original())), os.RemoveAll(n.path(n.Dir)))
+}
+
+// removeStatus removes the guard's report from the Node.
+func (n *Node) removeStatus(ctx context.Context) {
+	k, err := nodeguard.ReadKubeconfigAt(n.Root, n.original())
+	if errors.Is(err, os.ErrNotExist) {
+		return // it was not installed
+	}
+	if err == nil {
+		err = nodeguard.NewAccount(k, n.tokenPath()).RemoveStatus(ctx, n.Name)
+	}
+	if err != nil {
+		n.say("Node %s keeps the annotation %s: %v", n.Name, podhold.AnnotationStatus, err)
+	}
+}
+
+// pointAway makes the kubelet use its API server directly, if it uses the guard.
+func (n *Node) pointAway(ctx context.Context) error {
+	have, err := os.ReadFile(n.path(n.Kubeconfig))
+	if err != nil || !strings.HasPrefix(string(have), pointed) {
+		return err
+	}
 	raw, err := os.ReadFile(n.path(n.original()))
 	if err != nil {
 		return fmt.Errorf("read the kubelet's own kubeconfig: %w", err)
@@ -226,19 +285,25 @@ func (n *Node) Uninstall(ctx context.Context, force bool) error {
 	if err := replaceFile(n.path(n.Kubeconfig), raw, 0o600); err != nil {
 		return err
 	}
-	if err := n.systemctl(ctx, "restart", n.KubeletService); err != nil {
-		return err
-	}
 	n.say("The kubelet uses its API server directly")
-	if err := n.systemctl(ctx, "disable", "--now", Service); err != nil {
-		return err
+	return n.systemctl(ctx, "restart", n.KubeletService)
+}
+
+// bypass makes the kubelet use its API server directly because the guard does not run, so that the node does not become NotReady. It refuses
+// where that would stop containers.
+func (n *Node) bypass(ctx context.Context) error {
+	left, err := nodeguard.Exceptions(n.path(n.Dir))
+	if err != nil || len(left) > 0 {
+		return errors.Join(fmt.Errorf("the kubelet still uses the guard, which holds or has registered %d pods", len(left)), err)
 	}
-	n.say("Stopped %s", Service)
-	return errors.Join(os.Remove(n.path(unit)), os.Remove(n.path(Binary)), os.Remove(n.path(n.original())), os.RemoveAll(n.path(n.Dir)))
+	return n.pointAway(ctx)
 }
 
 // systemctl runs systemctl on the node. In a container it speaks with the node's systemd by the node's file system.
 func (n *Node) systemctl(ctx context.Context, arguments ...string) error {
+	if n.run != nil {
+		return n.run(ctx, arguments...)
+	}
 	command := exec.CommandContext(ctx, "systemctl", arguments...)
 	if n.Root != "" {
 		command = exec.CommandContext(ctx, "/usr/bin/systemctl", arguments...)
@@ -255,6 +320,43 @@ func (n *Node) systemctl(ctx context.Context, arguments ...string) error {
 
 func (n *Node) say(format string, arguments ...any) {
 	_, _ = fmt.Fprintf(n.Out, format+"\n", arguments...)
+}
+
+// writeFile writes a file unless it has that content, and reports whether it changed.
+func writeFile(path string, content []byte, mode os.FileMode) (changed bool, err error) {
+	if old, err := os.ReadFile(path); err == nil && string(old) == string(content) {
+		return false, nil
+	}
+	return true, replaceFile(path, content, mode)
+}
+
+// sameContent compares files without keeping them in memory. A file that does not exist differs.
+func sameContent(wanted, path string) (bool, error) {
+	var sums [2][sha256.Size]byte
+	for i, name := range []string{wanted, path} {
+		file, err := os.Open(name)
+		if i == 1 && errors.Is(err, os.ErrNotExist) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		sum := sha256.New()
+		_, err = io.Copy(sum, file)
+		if err := errors.Join(err, file.Close()); err != nil {
+			return false, err
+		}
+		sums[i] = [sha256.Size]byte(sum.Sum(nil))
+	}
+	return sums[0] == sums[1], nil
+}
+
+// remove removes a file, if it exists.
+func remove(path string) error {
+	if err := os.Remove(path); !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 // replaceFile replaces a file, so that it has either the old content or the new one.
