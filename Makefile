@@ -144,9 +144,9 @@ fuzz-short: ## Run each fuzz target for a while (FUZZTIME=20s)
 ##@ Change it
 
 .PHONY: build
-build: ## Build bin/breakwater, bin/kubectl-breakwater (which is kubectl breakwater) and bin/breakwater-dev
+build: ## Build bin/breakwater, bin/breakwater-node, bin/kubectl-breakwater (which is kubectl breakwater) and bin/breakwater-dev
 	@go build -trimpath -ldflags "-s -w -X github.com/breakwater-k8s/breakwater/internal/telemetry/version.Version=$(VERSION)" \
-		-o bin/ ./cmd/breakwater ./cmd/kubectl-breakwater ./cmd/breakwater-dev
+		-o bin/ ./cmd/breakwater ./cmd/breakwater-node ./cmd/kubectl-breakwater ./cmd/breakwater-dev
 	@ln -sf kubectl-breakwater bin/kubectl_complete-breakwater
 
 .PHONY: release

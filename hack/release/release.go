@@ -120,7 +120,7 @@ func (r *release) buildPrograms(ctx context.Context) error {
 			parts = append(parts, r.pluginPart(p, r.path("plugin"), license))
 		}
 		if slices.Contains(r.imagePlatforms, p) {
-			parts = append(parts, r.imagePart(p))
+			parts = append(parts, r.imageParts(p)...)
 		}
 		if err := r.buildParts(ctx, p, r.path("sbom"), parts); err != nil {
 			return err
@@ -137,12 +137,26 @@ type part struct {
 	pack func(program, sbom []byte) error
 }
 
-func (r *release) imagePart(p build.Platform) part {
-	return part{program: "breakwater", source: "cmd/breakwater", sbom: "breakwater", pack: func(program, sbom []byte) error {
-		one, err := image.New(program, sbom, p, r.version, r.at)
+// imageParts returns the programs of the image. The image is created when the last of them is built.
+func (r *release) imageParts(p build.Platform) []part {
+	var programs []image.Program
+	collect := func(name string) part {
+		return part{program: name, source: "cmd/" + name, sbom: name, pack: func(program, sbom []byte) error {
+			programs = append(programs, image.Program{Name: name, Content: program, SBOM: sbom})
+			return nil
+		}}
+	}
+	node, last := collect(image.Node), collect(image.Main)
+	add := last.pack
+	last.pack = func(program, sbom []byte) error {
+		if err := add(program, sbom); err != nil {
+			return err
+		}
+		one, err := image.New(programs, p, r.version, r.at)
 		r.images = append(r.images, one)
 		return err
-	}}
+	}
+	return []part{node, last}
 }
 
 func (r *release) pluginPart(p build.Platform, folder string, license []byte) part {
@@ -272,7 +286,7 @@ func (r *release) buildImageOnly(ctx context.Context) error {
 		return err
 	}
 	for _, p := range r.imagePlatforms {
-		if err := r.buildParts(ctx, p, r.options.out, []part{r.imagePart(p)}); err != nil {
+		if err := r.buildParts(ctx, p, r.options.out, r.imageParts(p)); err != nil {
 			return err
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/hack/release/archive"
 	"github.com/breakwater-k8s/breakwater/hack/release/build"
 	"github.com/breakwater-k8s/breakwater/hack/release/chart"
+	"github.com/breakwater-k8s/breakwater/hack/release/image"
 	"github.com/breakwater-k8s/breakwater/hack/release/plugin"
 	"github.com/breakwater-k8s/breakwater/hack/release/provider"
 	"github.com/breakwater-k8s/breakwater/hack/release/registry"
@@ -230,7 +231,7 @@ func expectFiles(path string, names ...string) error {
 func (c checker) sboms() error {
 	var errs []error
 	for program, platforms := range map[string][]build.Platform{
-		"breakwater": c.ImagePlatforms, plugin.Program: c.PluginPlatforms, "terraform-provider-breakwater": c.ProviderPlatforms,
+		image.Main: c.ImagePlatforms, image.Node: c.ImagePlatforms, plugin.Program: c.PluginPlatforms, "terraform-provider-breakwater": c.ProviderPlatforms,
 	} {
 		for _, p := range platforms {
 			errs = append(errs, checkSBOM(c.path("sbom", fmt.Sprintf("%s_%s_%s.cdx.json", program, p.OS, p.Arch))))
@@ -255,7 +256,7 @@ func checkSBOM(path string) error {
 			modules = append(modules, c.Name)
 		}
 	}
-	for _, module := range []string{"std", "k8s.io/client-go"} { // all programs have these
+	for _, module := range []string{"std", "k8s.io/apimachinery"} { // all programs have these
 		if !slices.Contains(modules, module) {
 			return fmt.Errorf("%s lists the modules %q, want it to contain %s", path, modules, module)
 		}

@@ -1,5 +1,5 @@
-// Package image creates the container image of Breakwater for several platforms, without a container engine. The image contains one static
-// program, the user that runs it, and an SBOM.
+// Package image creates the container image of Breakwater for several platforms, without a container engine. The image contains static
+// programs, the user that runs them, and their SBOMs.
 package image
 
 import (
@@ -21,9 +21,22 @@ import (
 const (
 	// user runs the program: a UID that exists on no host, and a number, so that the kubelet can verify that it is not root.
 	user = "65532"
-	// SBOMPath is where scanners look for an image's SBOM.
-	SBOMPath = "var/lib/db/sbom/breakwater.cdx.json"
+	// Main is the program that the image runs by default.
+	Main = "breakwater"
+	// Node is the node guard.
+	Node = "breakwater-node"
+	// sbomFolder is where scanners look for an image's SBOMs.
+	sbomFolder = "var/lib/db/sbom/"
 )
+
+// Program is a program of the image.
+type Program struct {
+	Name          string
+	Content, SBOM []byte
+}
+
+// SBOMPath returns the path of a program's SBOM in the image.
+func SBOMPath(program string) string { return sbomFolder + program + ".cdx.json" }
 
 // Platform is the image for one platform.
 type Platform struct {
@@ -31,19 +44,20 @@ type Platform struct {
 	platform *v1.Platform
 }
 
-// New creates the image for a platform from a program and its SBOM.
-func New(program, sbom []byte, p build.Platform, version string, at time.Time) (Platform, error) {
+// New creates the image for a platform from its programs.
+func New(programs []Program, p build.Platform, version string, at time.Time) (Platform, error) {
 	platform := &v1.Platform{OS: p.OS, Architecture: p.Arch}
-	layer, err := layerOf(at,
-		archive.File{Name: "breakwater", Mode: 0o555, Content: program},
-		archive.File{Name: "etc/", Mode: 0o755},
-		archive.File{Name: "etc/group", Mode: 0o444, Content: []byte("nonroot:x:" + user + ":\n")},
-		archive.File{Name: "etc/passwd", Mode: 0o444, Content: []byte("nonroot:x:" + user + ":" + user + ":nonroot:/:/nonexistent\n")},
-		archive.File{Name: "tmp/", Mode: 0o777 | fs.ModeSticky},
-		archive.File{Name: "var/", Mode: 0o755}, archive.File{Name: "var/lib/", Mode: 0o755}, archive.File{Name: "var/lib/db/", Mode: 0o755},
-		archive.File{Name: "var/lib/db/sbom/", Mode: 0o755},
-		archive.File{Name: SBOMPath, Mode: 0o444, Content: sbom},
-	)
+	files := []archive.File{
+		{Name: "etc/", Mode: 0o755},
+		{Name: "etc/group", Mode: 0o444, Content: []byte("nonroot:x:" + user + ":\n")},
+		{Name: "etc/passwd", Mode: 0o444, Content: []byte("nonroot:x:" + user + ":" + user + ":nonroot:/:/nonexistent\n")},
+		{Name: "tmp/", Mode: 0o777 | fs.ModeSticky},
+		{Name: "var/", Mode: 0o755}, {Name: "var/lib/", Mode: 0o755}, {Name: "var/lib/db/", Mode: 0o755}, {Name: sbomFolder, Mode: 0o755},
+	}
+	for _, one := range programs {
+		files = append(files, archive.File{Name: one.Name, Mode: 0o555, Content: one.Content}, archive.File{Name: SBOMPath(one.Name), Mode: 0o444, Content: one.SBOM})
+	}
+	layer, err := layerOf(at, files...)
 	if err != nil {
 		return Platform{}, err
 	}
@@ -51,7 +65,7 @@ func New(program, sbom []byte, p build.Platform, version string, at time.Time) (
 	image, err = mutate.ConfigFile(image, &v1.ConfigFile{
 		OS: platform.OS, Architecture: platform.Architecture, Created: v1.Time{Time: at}, RootFS: v1.RootFS{Type: "layers"},
 		Config: v1.Config{
-			User: user + ":" + user, Entrypoint: []string{"/breakwater"}, WorkingDir: "/", Env: []string{"PATH=/"},
+			User: user + ":" + user, Entrypoint: []string{"/" + Main}, WorkingDir: "/", Env: []string{"PATH=/"},
 			Labels: map[string]string{
 				"org.opencontainers.image.title":       "Breakwater",
 				"org.opencontainers.image.description": "Keeps Kubernetes services alive through deletion storms.",
@@ -66,7 +80,7 @@ func New(program, sbom []byte, p build.Platform, version string, at time.Time) (
 		return Platform{}, err
 	}
 	image, err = mutate.Append(image, mutate.Addendum{
-		Layer: layer, History: v1.History{Created: v1.Time{Time: at}, CreatedBy: "hack/release", Comment: "the program and its SBOM"},
+		Layer: layer, History: v1.History{Created: v1.Time{Time: at}, CreatedBy: "hack/release", Comment: "the programs and their SBOMs"},
 	})
 	return Platform{Image: image, platform: platform}, err
 }

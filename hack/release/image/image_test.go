@@ -28,9 +28,10 @@ const sbom = `{"bomFormat": "CycloneDX"}`
 // sample creates an archive for two platforms.
 func sample(t *testing.T, out string, at time.Time) v1.Hash {
 	t.Helper()
+	programs := []Program{{Node, []byte("of nodes"), []byte(sbom)}, {Main, []byte("program"), []byte(sbom)}}
 	var images []Platform
 	for _, architecture := range []string{"amd64", "arm64"} {
-		image, err := New([]byte("program"), []byte(sbom), build.Platform{OS: "linux", Arch: architecture}, "v1.2.3", at)
+		image, err := New(programs, build.Platform{OS: "linux", Arch: architecture}, "v1.2.3", at)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -110,14 +111,16 @@ func wantImage(t *testing.T, image v1.Image, platform *v1.Platform) {
 		}
 	}
 	want := map[string]int64{
-		"breakwater": 0o555, "etc": 0o755, "etc/group": 0o444, "etc/passwd": 0o444, "tmp": 0o1777,
-		"var": 0o755, "var/lib": 0o755, "var/lib/db": 0o755, "var/lib/db/sbom": 0o755, SBOMPath: 0o444,
+		"breakwater": 0o555, "breakwater-node": 0o555, "etc": 0o755, "etc/group": 0o444, "etc/passwd": 0o444, "tmp": 0o1777,
+		"var": 0o755, "var/lib": 0o755, "var/lib/db": 0o755, "var/lib/db/sbom": 0o755, SBOMPath(Main): 0o444, SBOMPath(Node): 0o444,
 	}
 	if diff := cmp.Diff(want, modes); diff != "" {
 		t.Errorf("files of the image for %s (-want +got):\n%s", platform, diff)
 	}
-	if string(contents["breakwater"]) != "program" || string(contents[SBOMPath]) != sbom {
-		t.Errorf("the image for %s has the program %q and the SBOM %q", platform, contents["breakwater"], contents[SBOMPath])
+	for program, content := range map[string]string{Main: "program", Node: "of nodes"} {
+		if string(contents[program]) != content || string(contents[SBOMPath(program)]) != sbom {
+			t.Errorf("the image for %s has the program %q and the SBOM %q, want %q and %q", platform, contents[program], contents[SBOMPath(program)], content, sbom)
+		}
 	}
 }
 
