@@ -20,6 +20,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/console"
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/check"
+	"github.com/breakwater-k8s/breakwater/internal/nodeguard"
 	"github.com/breakwater-k8s/breakwater/internal/sharding/members"
 	"github.com/breakwater-k8s/breakwater/internal/sharding/share"
 	"github.com/breakwater-k8s/breakwater/webhook"
@@ -174,6 +175,10 @@ func TestAccountsMayDoWhatComponentsNeedAndNoMore(t *testing.T) {
 		{"scheduling-core", "ClusterRole", "breakwater-test", [][]rbacv1.PolicyRule{helmTestRules(check.Checker{Core: true})}},
 		{"scheduling-remote", "ClusterRole", "breakwater-access", [][]rbacv1.PolicyRule{topology.CellRules(), aggregator.CellRules(), webhook.CellRules(), scheduling.CellRules()}},
 		{"scheduling-worker", "ClusterRole", "breakwater-webhook", [][]rbacv1.PolicyRule{webhook.CellRules(), scheduling.CellRules()}},
+		{"node", "ClusterRole", "breakwater-node", [][]rbacv1.PolicyRule{nodeguard.ClusterRules()}},
+		{"node", "Role", "breakwater-node", [][]rbacv1.PolicyRule{nodeguard.LocalRules("breakwater-node")}},
+		{"node", "ClusterRole", "breakwater-node-identity", [][]rbacv1.PolicyRule{nodeguard.KubeletRules()}},
+		{"worker", "ClusterRole", "breakwater-node", nil},
 		{"scheduling-worker", "ClusterRole", "breakwater-access", [][]rbacv1.PolicyRule{topology.CellRules(), aggregator.CellRules()}},
 	} {
 		t.Run(c.set+" "+c.kind+" "+c.name, func(t *testing.T) {
