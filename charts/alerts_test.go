@@ -31,7 +31,7 @@ func ruleGroups(t *testing.T, arguments ...string) []monitoringv1.RuleGroup {
 }
 
 // fullRelease are the values of a core in which every component runs.
-var fullRelease = []string{"--set", "cells[0].name=here,sharder.enabled=true"}
+var fullRelease = []string{"--set", "cells[0].name=here,sharder.enabled=true,node.enabled=true"}
 
 func alerts(t *testing.T, arguments ...string) map[string]monitoringv1.Rule {
 	t.Helper()
@@ -166,11 +166,14 @@ func TestAlertsUseTheThresholdsOfTheRelease(t *testing.T) {
 func TestAbsenceAlertsCoverOnlyComponentsOfTheRelease(t *testing.T) {
 	worker := alerts(t, "--values", "breakwater/ci/worker.yaml")
 	for name, want := range map[string]bool{
-		"BreakwaterWebhookDown": true, "BreakwaterGeneratorDown": false, "BreakwaterTopologyDown": false, "BreakwaterSharderDown": false, "BreakwaterCoreDown": true,
+		"BreakwaterWebhookDown": true, "BreakwaterGeneratorDown": false, "BreakwaterTopologyDown": false, "BreakwaterSharderDown": false, "BreakwaterCoreDown": true, "BreakwaterNodeGuardDown": false,
 	} {
 		if _, found := worker[name]; found != want {
 			t.Errorf("a worker has alert %s: got %v, want %v", name, found, want)
 		}
+	}
+	if _, found := alerts(t, "--values", "breakwater/ci/node.yaml")["BreakwaterNodeGuardDown"]; !found {
+		t.Error("a worker with node guards has no alert BreakwaterNodeGuardDown")
 	}
 	withoutGenerator := alerts(t, append(fullRelease, "--set", "generator.enabled=false")...)
 	if _, found := withoutGenerator["BreakwaterGeneratorDown"]; found || len(withoutGenerator) < len(worker) {

@@ -86,7 +86,7 @@ func TestRunbookSelectorsMatchTheChart(t *testing.T) {
 	}
 }
 
-// matchesSelector reports whether a kubectl command selects a Deployment by labels, or pods of one.
+// matchesSelector reports whether a kubectl command selects a Deployment or DaemonSet by labels, or pods of one.
 func matchesSelector(t *testing.T, objects []*unstructured.Unstructured, words []string) bool {
 	t.Helper()
 	at := slices.Index(words, "-l")
@@ -98,7 +98,7 @@ func matchesSelector(t *testing.T, objects []*unstructured.Unstructured, words [
 		t.Fatal(err)
 	}
 	return slices.ContainsFunc(objects, func(o *unstructured.Unstructured) bool {
-		if o.GetKind() != "Deployment" || o.GetNamespace() != "breakwater-system" {
+		if o.GetKind() != "Deployment" && o.GetKind() != "DaemonSet" || o.GetNamespace() != "breakwater-system" {
 			return false
 		}
 		chosen, _, err := unstructured.NestedStringMap(o.Object, "spec", "template", "metadata", "labels")

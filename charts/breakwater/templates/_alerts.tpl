@@ -12,7 +12,7 @@
 {{- range $text | fromYamlArray }}
 {{- $runs := true }}
 {{- with .component }}
-{{- $runs = and (get $.Values .).enabled (or (eq . "webhook") (include "breakwater.isCore" $)) }}
+{{- $runs = and (get $.Values .).enabled (or (eq . "webhook") (ternary (include "breakwater.isWorker" $) (include "breakwater.isCore" $) (eq . "node"))) }}
 {{- end }}
 {{- if $runs }}
 {{- $last := ternary $rule.forCritical $rule.for (eq .labels.severity "critical") }}
