@@ -36,6 +36,7 @@ API server calls Breakwater for that cell, or else the kubeconfig in the Cell's 
 		drainPlanCommand(p),
 		explainCommand(p),
 		forceCommand(p),
+		nodeCommand(p),
 		cli.ReferenceCommand(),
 		releaseCommand(p),
 		simulateCommand(p),
