@@ -144,6 +144,9 @@ func TestAgentInstallsAndKeepsTheGuard(t *testing.T) {
 	if strings.Contains(config, "certificate-authority:") || !strings.Contains(config, "certificate-authority-data: ") || !strings.Contains(config, "client-key: /var/lib/kubelet/pki/current.pem") {
 		t.Errorf("kubelet's kubeconfig, want its own client certificate, and the CA of the guard only:\n%s", config)
 	}
+	if section, _, _ := strings.Cut(h.read(unit), "[Service]"); !strings.Contains(section, "StartLimitIntervalSec=0\n") {
+		t.Errorf("the unit stops to restart the guard if that crashes:\n%s", section)
+	}
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
