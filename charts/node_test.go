@@ -242,7 +242,7 @@ func TestNodeGuardExposesOnlyMetrics(t *testing.T) {
 	if probe := pod.Containers[0].ReadinessProbe.HTTPGet; probe.Host != "127.0.0.1" || probe.Port.IntValue() != 16445 {
 		t.Errorf("readiness probe %+v, want one of the loopback interface", probe)
 	}
-	if !pod.HostNetwork || !*pod.Containers[0].SecurityContext.ReadOnlyRootFilesystem {
-		t.Errorf("pod %+v, want hostNetwork, and a read-only root file system", pod)
+	if !pod.HostNetwork || !pod.HostPID || !*pod.Containers[0].SecurityContext.ReadOnlyRootFilesystem {
+		t.Errorf("pod %+v, want hostNetwork, hostPID for systemctl, and a read-only root file system", pod)
 	}
 }

@@ -53,6 +53,8 @@ type Node struct {
 	KubeletService string
 	// Out receives one line for each step.
 	Out io.Writer
+	// started reports that systemd knows the installed unit, and restart that it still has to run the installed program.
+	started, restart bool
 	// run runs systemctl; nil for that of the node.
 	run func(ctx context.Context, arguments ...string) error
 }
@@ -88,23 +90,31 @@ func (n *Node) Install(ctx context.Context, token []byte) error {
 	if err != nil {
 		return err
 	}
-	if err := n.startService(ctx, changed || written); err != nil {
+	n.restart = n.restart || changed || written
+	if err := n.startService(ctx); err != nil {
 		return fmt.Errorf("%w: %w", errNotRunning, err)
 	}
 	return n.point(ctx, trusted)
 }
 
 // startService starts the guard if it does not run. It returns when the guard serves the kubelet.
-func (n *Node) startService(ctx context.Context, changed bool) error {
-	if !changed {
-		return n.systemctl(ctx, "start", Service)
+func (n *Node) startService(ctx context.Context) error {
+	commands := [][]string{{"start", Service}}
+	if n.restart || !n.started { // an earlier installation may have failed here
+		commands = [][]string{{"daemon-reload"}, {"enable", Service}, {"start", Service}}
 	}
-	for _, arguments := range [][]string{{"daemon-reload"}, {"enable", Service}, {"restart", Service}} {
+	if n.restart {
+		commands[2][0] = "restart"
+	}
+	for _, arguments := range commands {
 		if err := n.systemctl(ctx, arguments...); err != nil {
 			return err
 		}
 	}
-	n.say("Started %s", Service)
+	if n.restart {
+		n.say("Started %s", Service)
+	}
+	n.started, n.restart = true, false
 	return nil
 }
 

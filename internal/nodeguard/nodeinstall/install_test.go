@@ -159,6 +159,10 @@ func TestAgentInstallsAndKeepsTheGuard(t *testing.T) {
 		t.Errorf("%d requests for tokens, want 1", h.requests)
 	}
 
+	// Another agent does not restart it.
+	h.started = false
+	h.want("daemon-reload", "enable "+Service, "start "+Service)
+
 	// kubeadm writes the kubeconfig again, with another API server.
 	rewritten := strings.Replace(ownKubeconfig, "127.0.0.1:1", "127.0.0.1:2", 1)
 	h.write(DefaultKubeconfig, rewritten)
@@ -212,7 +216,7 @@ func TestKubeletBypassesAGuardThatDoesNotStart(t *testing.T) {
 	}
 	h.wantKubelet(false)
 	h.fails = ""
-	h.want("start "+Service, "restart kubelet")
+	h.want(append(installed, "restart kubelet")...)
 	h.wantKubelet(true)
 
 	h.fails, h.commands = "start "+Service, nil
