@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -71,13 +72,21 @@ func Run(ctx context.Context, o Options) error {
 	}
 	g := newGuard(o.Node, r, s, clock.RealClock{}, o.Log)
 	kubelet := &Account{server: kubeconfig.Server, upstream: forKubelet}
-	go r.run(ctx)
-	go (&registrar{guard: g, own: own, kubelet: kubelet, log: o.Log}).run(ctx)
-	go g.findLost(ctx, kubelet)
-	go (&ending{guard: g, records: r, kubelet: kubelet, retention: o.Retention}).run(ctx)
-	go (&reporter{guard: g, kubelet: kubelet, otherCluster: forKubelet.Refusal}).run(ctx)
+	ctx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+	for _, run := range []func(context.Context){
+		r.run,
+		(&registrar{guard: g, own: own, kubelet: kubelet, log: o.Log}).run,
+		func(ctx context.Context) { g.findLost(ctx, kubelet) },
+		(&ending{guard: g, records: r, kubelet: kubelet, retention: o.Retention}).run,
+		(&reporter{guard: g, kubelet: kubelet, otherCluster: forKubelet.Refusal}).run,
+	} {
+		running.Go(func() { run(ctx) })
+	}
 	if o.MetricsListen != "" {
-		go serveMetrics(ctx, o.MetricsListen, g.metrics.handler(g, forKubelet.Refusal), o.Log)
+		running.Go(func() { serveMetrics(ctx, o.MetricsListen, g.metrics.handler(g, forKubelet.Refusal), o.Log) })
 	}
 	return serve(ctx, o, config, newProxy(g, kubeconfig.Server, forKubelet))
 }
