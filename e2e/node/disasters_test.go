@@ -80,7 +80,7 @@ func (f *fixture) restoreEtcd() {
 	}
 	f.on(f.control, "mkdir -p /root/stopped && cd /etc/kubernetes/manifests && mv etcd.yaml kube-apiserver.yaml kube-controller-manager.yaml kube-scheduler.yaml /root/stopped/")
 	f.eventually("the control plane is stopped", func() string {
-		return f.on(f.control, "pgrep -x 'etcd|kube-apiserver|kube-controller|kube-scheduler' || true")
+		return f.on(f.control, "cat /proc/[0-9]*/comm 2>/dev/null | grep -E '^(etcd|kube-apiserver|kube-controller|kube-scheduler)' || true")
 	})
 	f.on(f.control, "rm -rf /var/lib/etcd/member")
 	f.docker("cp", filepath.Join(data, "member"), f.control+":/var/lib/etcd/member")
