@@ -115,18 +115,16 @@ func (a *Account) deletePod(ctx context.Context, name types.NamespacedName, uid 
 	return a.do(ctx, http.MethodDelete, podPath(name), "application/json", &options, nil)
 }
 
-// patchStatus sets the status of a pod whose UID must be uid, and returns the pod.
-func (a *Account) patchStatus(ctx context.Context, name types.NamespacedName, uid types.UID, status corev1.PodStatus) (*corev1.Pod, error) {
-	patched := &corev1.Pod{}
-	return patched, a.do(ctx, http.MethodPatch, podPath(name)+"/status", "application/strategic-merge-patch+json",
-		map[string]any{"metadata": map[string]any{"uid": uid}, "status": status}, patched)
+// patchStatus sets the status of a pod whose UID must be uid.
+func (a *Account) patchStatus(ctx context.Context, name types.NamespacedName, uid types.UID, status corev1.PodStatus) error {
+	return a.do(ctx, http.MethodPatch, podPath(name)+"/status", "application/strategic-merge-patch+json",
+		map[string]any{"metadata": map[string]any{"uid": uid}, "status": status}, nil)
 }
 
-// patchMetadata sets labels and owners of a pod whose UID must be uid, and returns the pod.
+// patchMetadata sets labels and owners of a pod whose UID must be uid.
 func (a *Account) patchMetadata(
 	ctx context.Context, name types.NamespacedName, uid types.UID, labels map[string]string, owners []metav1.OwnerReference,
-) (*corev1.Pod, error) {
-	patched := &corev1.Pod{}
-	return patched, a.do(ctx, http.MethodPatch, podPath(name), "application/merge-patch+json",
-		map[string]any{"metadata": map[string]any{"uid": uid, "labels": labels, "ownerReferences": owners}}, patched)
+) error {
+	return a.do(ctx, http.MethodPatch, podPath(name), "application/merge-patch+json",
+		map[string]any{"metadata": map[string]any{"uid": uid, "labels": labels, "ownerReferences": owners}}, nil)
 }

@@ -136,10 +136,7 @@ func (g *Guard) hold(p podhold.Pod) {
 	g.translate()
 	g.persist(p.NamespacedName)
 	g.log.Info("Holding pod: the API server lost it", "pod", p.NamespacedName, "uid", p.UID)
-	select {
-	case g.lost <- p.NamespacedName:
-	default:
-	}
+	g.enqueue(p.NamespacedName)
 }
 
 func (g *Guard) drop(p podhold.Pod) {
@@ -200,25 +197,31 @@ func (g *Guard) observe(ctx context.Context, object encoded) (seen encoded, chan
 // show returns a pod as the kubelet sees it after a change of the view, and stores that. The caller holds the lock.
 func (g *Guard) show(p podhold.Pod, object encoded, change podhold.Change) encoded {
 	e, ok := g.view.Get(p.NamespacedName)
-	if change == podhold.Hide || !ok {
+	if !ok || change == podhold.Hide {
 		return encoded{}
 	}
 	if change == podhold.Register {
 		g.translate()
+		g.persist(p.NamespacedName)
+		g.enqueue(p.NamespacedName)
+		return encoded{}
 	}
 	if e.Registered != "" {
 		object.raw = g.toKubelet.Replace(object.raw)
-	}
-	if change == podhold.Register {
-		// A registration begins without status: the kubelet keeps seeing the last one, and reports it again.
-		g.persist(p.NamespacedName)
-		return g.objects[e.Pod.UID]
 	}
 	if p.Started || !e.Pod.Started { // a registration whose status was not reported yet is not what to register the next time
 		g.objects[e.Pod.UID] = object
 		g.persist(p.NamespacedName)
 	}
 	return object
+}
+
+// enqueue has a held pod registered.
+func (g *Guard) enqueue(name types.NamespacedName) {
+	select {
+	case g.lost <- name:
+	default: // as many pods wait already as a node can have
+	}
 }
 
 // decideList decides on the pods that the kubelet sees and a list of the node's pods does not have.
@@ -251,7 +254,7 @@ func (g *Guard) observeList(ctx context.Context, f podwire.Format, body []byte) 
 		if err != nil {
 			return nil, err
 		}
-		if change != podhold.Hide {
+		if change == podhold.Show {
 			items = append(items, seen.raw)
 		}
 	}
@@ -317,6 +320,19 @@ func (g *Guard) explain(name types.NamespacedName, reason string) {
 	if e, ok := g.view.Get(name); ok && e.IsHeld() {
 		g.reasons[e.Pod.UID] = reason
 	}
+}
+
+// complete records that the registration of a held pod is complete.
+func (g *Guard) complete(name types.NamespacedName, uid types.UID) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.view.Complete(name, uid) {
+		return
+	}
+	g.translate()
+	g.persist(name)
+	g.metrics.registered.Inc()
+	g.log.Info("Registered pod again", "pod", name, "registeredUID", uid)
 }
 
 // lastState returns the last state of a pod that the kubelet saw.

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/breakwater-k8s/breakwater/internal/core/podhold"
-	"github.com/breakwater-k8s/breakwater/internal/nodeguard/podwire"
 )
 
 // AnnotationRegistered is the annotation of a pod that the guard registered again. Its value is the UID by which the kubelet knows the pod.
@@ -77,22 +76,14 @@ func (r *registrar) complete(ctx context.Context, e podhold.Entry, pod *corev1.P
 	if err != nil {
 		return err
 	}
-	if _, err := r.kubelet.patchStatus(ctx, name, e.Registered, pod.Status); err != nil {
+	if err := r.kubelet.patchStatus(ctx, name, e.Registered, pod.Status); err != nil {
 		return fmt.Errorf("report the status of the pod: %w", err)
 	}
-	current, err := r.own.patchMetadata(ctx, name, e.Registered, pod.Labels, owners)
-	if err != nil {
+	if err := r.own.patchMetadata(ctx, name, e.Registered, pod.Labels, owners); err != nil {
 		return fmt.Errorf("set the labels of the pod: %w", err)
 	}
-	raw, err := podwire.Encode(podwire.JSON, current)
-	if err != nil {
-		return err
-	}
-	if _, _, err = r.guard.observe(ctx, encoded{podwire.JSON, raw}); err == nil {
-		r.guard.metrics.registered.Inc()
-		r.log.Info("Registered pod again", "pod", name, "uid", e.Pod.UID, "registeredUID", e.Registered)
-	}
-	return err
+	r.guard.complete(name, e.Registered)
+	return nil
 }
 
 // takeName returns the pod that has the name of a held pod, if it can be its registration (rule N6).

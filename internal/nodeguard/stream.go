@@ -122,10 +122,8 @@ func (s *stream) edit(ctx context.Context, e podwire.Event) ([]podwire.Event, er
 	switch {
 	case err != nil:
 		return nil, err
-	case change == podhold.Hide:
+	case change != podhold.Show:
 		return nil, nil
-	case change == podhold.Register && s.listed == nil:
-		return []podwire.Event{{Type: watch.Modified, Object: seen.raw}}, nil
 	case string(seen.raw) == string(e.Object):
 		return []podwire.Event{e}, nil
 	default:

@@ -66,12 +66,15 @@ func (m *model) lose(name types.NamespacedName) {
 // wants returns the UID by which the kubelet must see a pod; empty if it must not see it.
 func (m *model) wants(p *apiPod) types.UID {
 	before := m.kubelet[p.Name]
+	e, _ := m.view.Get(p.NamespacedName)
 	switch {
 	case p.registers != "":
 		return p.registers
+	case e.IsHeld() && e.Registered == p.UID:
+		return before
 	case before == "" || m.mayGo(before):
 		return p.UID
-	case !p.Started && !p.Deleting && !p.Ended && p.Owner.Name == m.last[before].Owner.Name && slices.Equal(p.Containers, m.last[before].Containers):
+	case !p.Started && !p.Deleting && !p.Ended && !p.Mirror && p.Owner.Name == m.last[before].Owner.Name && slices.Equal(p.Containers, m.last[before].Containers):
 		return before
 	default:
 		return ""
@@ -86,8 +89,11 @@ func (m *model) observe(p *apiPod) {
 		change = m.view.Observe(p.Pod)
 	}
 	var got types.UID
-	if change != podhold.Hide {
-		e, _ := m.view.Get(p.NamespacedName)
+	e, _ := m.view.Get(p.NamespacedName)
+	if e.IsHeld() && e.Registered == p.UID { // an incomplete registration: the kubelet sees the held pod
+		got = e.Pod.UID
+	}
+	if change == podhold.Show {
 		got = e.Pod.UID
 		containers := p.Containers
 		if before, ok := m.last[got]; ok {
@@ -201,6 +207,14 @@ func TestKubeletLosesOnlyWhatWasRemoved(t *testing.T) {
 						p.UID, p.Started = types.UID(fmt.Sprint(len(m.history))), false
 						m.history = append(m.history, p)
 						m.observe(p)
+					}
+				}
+			},
+			"complete": func(*rapid.T) {
+				for _, e := range m.view.Held() {
+					if e.Registered != "" && m.byUID(e.Registered).exists {
+						m.view.Complete(e.Pod.NamespacedName, e.Registered)
+						m.byUID(e.Registered).registers = e.Pod.UID
 					}
 				}
 			},

@@ -22,8 +22,6 @@ type Pod struct {
 	Started bool
 	// Mirror reports that the pod mirrors a static pod of the node, which the kubelet runs and registers by itself.
 	Mirror bool
-	// Labels are the labels of the pod.
-	Labels map[string]string
 	// Containers identifies what the pod runs: name and image of all containers, in order.
 	Containers []string
 }
@@ -43,7 +41,6 @@ func PodOf(p *corev1.Pod) Pod {
 		Ended:          p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed,
 		Started:        hasStarted(p),
 		Mirror:         p.Annotations[corev1.MirrorPodAnnotationKey] != "",
-		Labels:         p.Labels,
 	}
 	if owner := metav1.GetControllerOfNoCopy(p); owner != nil {
 		pod.Owner = Owner{Kind: owner.Kind, Name: owner.Name, UID: owner.UID}
@@ -63,6 +60,6 @@ func hasStarted(p *corev1.Pod) bool {
 
 // CanRegister reports whether p can become the registration of held (rule N7).
 func CanRegister(p, held Pod) bool {
-	return p.NamespacedName == held.NamespacedName && !p.Started && !p.Deleting && !p.Ended &&
+	return p.NamespacedName == held.NamespacedName && !p.Started && !p.Deleting && !p.Ended && !p.Mirror &&
 		p.Owner.Kind == held.Owner.Kind && p.Owner.Name == held.Owner.Name && slices.Equal(p.Containers, held.Containers)
 }

@@ -102,8 +102,13 @@ func TestRegistration(t *testing.T) {
 			if got := v.Observe(tc.pod); got != tc.want {
 				t.Errorf("Observe() = %d, want %d", got, tc.want)
 			}
-			if e, _ := v.Get(web); e.Pod.UID != "a" || e.IsHeld() == (tc.want != podhold.Hide) {
-				t.Errorf("the kubelet sees UID %s, held %v", e.Pod.UID, e.IsHeld())
+			e, _ := v.Get(web)
+			if e.Pod.UID != "a" || e.IsHeld() != (tc.want != podhold.Show) || (e.Registered == tc.pod.UID) != (tc.want == podhold.Register) {
+				t.Errorf("the kubelet sees UID %s, held %v, registered as %q", e.Pod.UID, e.IsHeld(), e.Registered)
+			}
+			v.Complete(web, tc.pod.UID)
+			if e, _ := v.Get(web); e.IsHeld() != (tc.want == podhold.Hide) {
+				t.Errorf("held %v after its registration was completed", e.IsHeld())
 			}
 		})
 	}

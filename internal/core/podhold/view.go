@@ -50,7 +50,8 @@ const (
 	Hide Change = iota
 	// Show means that the kubelet sees the pod.
 	Show
-	// Register means that the kubelet sees the pod, which has become the registration of a held pod.
+	// Register means that the kubelet must not see this, and that the pod has become the incomplete registration of a held pod. The caller
+	// completes it.
 	Register
 	// Lose means that a pod that the kubelet sees disappeared. The caller decides on it with Decide, and then calls Hold or Drop.
 	Lose
@@ -64,7 +65,7 @@ func (v *View) Observe(p Pod) Change {
 	case e == nil:
 		v.entries[p.NamespacedName] = &Entry{Pod: p}
 		return Show
-	case e.IsHeld() && p.UID == e.Registered && !p.Deleting && !maps.Equal(p.Labels, e.Pod.Labels):
+	case e.IsHeld() && p.UID == e.Registered && !p.Deleting:
 		return Hide // the registration is not complete
 	case p.UID == e.APIUID() || p.UID == e.Pod.UID:
 		e.setRegistration(p.UID)
@@ -73,7 +74,7 @@ func (v *View) Observe(p Pod) Change {
 	case !e.IsHeld():
 		return Lose
 	case CanRegister(p, e.Pod): // rule N7
-		e.setRegistration(p.UID)
+		e.Registered = p.UID
 		return Register
 	default: // rule N6
 		return Hide
@@ -127,11 +128,21 @@ func (v *View) Hold(name types.NamespacedName, now time.Time) {
 	}
 }
 
-// Begin records an incomplete registration of a held pod. Observe completes it when the registration has the labels of the pod.
+// Begin records an incomplete registration of a held pod, which the caller completes.
 func (v *View) Begin(name types.NamespacedName, uid types.UID) {
 	if e := v.entries[name]; e != nil && e.IsHeld() {
 		e.Registered = uid
 	}
+}
+
+// Complete records that the registration of a held pod is complete: the API server has the pod again. It reports whether that is new.
+func (v *View) Complete(name types.NamespacedName, uid types.UID) bool {
+	e := v.entries[name]
+	if e == nil || !e.IsHeld() || uid == "" || e.Registered != uid {
+		return false
+	}
+	e.setRegistration(uid)
+	return true
 }
 
 // Drop removes a pod from the view: the kubelet sees that it is gone.
