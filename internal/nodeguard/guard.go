@@ -12,6 +12,7 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 
 	"github.com/breakwater-k8s/breakwater/internal/core/podhold"
@@ -51,8 +52,8 @@ type Guard struct {
 	store   *store
 	clock   clock.PassiveClock
 	log     logr.Logger
-	// lost receives the pods that become held.
-	lost chan types.NamespacedName
+	// lost has the held pods to register.
+	lost workqueue.TypedRateLimitingInterface[types.NamespacedName]
 
 	mu      sync.Mutex
 	view    *podhold.View
@@ -74,12 +75,13 @@ func newGuard(node string, c cluster, s *store, now clock.PassiveClock, log logr
 		log.Error(damaged, "Ignoring stored pods")
 	}
 	g := &Guard{
-		node: node, cluster: c, store: s, clock: now, log: log, lost: make(chan types.NamespacedName, maxStored),
+		node: node, cluster: c, store: s, clock: now, log: log, lost: workqueue.NewTypedRateLimitingQueue(
+			workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](firstRetry, lastRetry)),
 		view: podhold.NewView(entries...), objects: objects, streams: map[*stream]bool{}, reasons: map[types.UID]string{}, metrics: newMetrics(), resync: true,
 	}
 	g.translate()
 	for _, e := range g.view.Held() {
-		g.lost <- e.Pod.NamespacedName
+		g.lost.Add(e.Pod.NamespacedName)
 	}
 	return g
 }
@@ -136,7 +138,7 @@ func (g *Guard) hold(p podhold.Pod) {
 	g.translate()
 	g.persist(p.NamespacedName)
 	g.log.Info("Holding pod: the API server lost it", "pod", p.NamespacedName, "uid", p.UID)
-	g.enqueue(p.NamespacedName)
+	g.lost.Add(p.NamespacedName)
 }
 
 func (g *Guard) drop(p podhold.Pod) {
@@ -203,7 +205,7 @@ func (g *Guard) show(p podhold.Pod, object encoded, change podhold.Change) encod
 	if change == podhold.Register {
 		g.translate()
 		g.persist(p.NamespacedName)
-		g.enqueue(p.NamespacedName)
+		g.lost.Add(p.NamespacedName)
 		return encoded{}
 	}
 	if e.Registered != "" {
@@ -214,14 +216,6 @@ func (g *Guard) show(p podhold.Pod, object encoded, change podhold.Change) encod
 		g.persist(p.NamespacedName)
 	}
 	return object
-}
-
-// enqueue has a held pod registered.
-func (g *Guard) enqueue(name types.NamespacedName) {
-	select {
-	case g.lost <- name:
-	default: // as many pods wait already as a node can have
-	}
 }
 
 // decideList decides on the pods that the kubelet sees and a list of the node's pods does not have.
@@ -317,9 +311,12 @@ func (g *Guard) begin(name types.NamespacedName, uid types.UID) {
 func (g *Guard) explain(name types.NamespacedName, reason string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if e, ok := g.view.Get(name); ok && e.IsHeld() {
-		g.reasons[e.Pod.UID] = reason
+	e, ok := g.view.Get(name)
+	if !ok || !e.IsHeld() || g.reasons[e.Pod.UID] == reason {
+		return
 	}
+	g.reasons[e.Pod.UID] = reason
+	g.log.Info("Failed to register pod again, retrying", "pod", name, "reason", reason)
 }
 
 // complete records that the registration of a held pod is complete.

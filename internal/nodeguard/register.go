@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"sync"
 	"time"
 
-	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -24,7 +24,6 @@ type registrar struct {
 	guard *Guard
 	// own is the guard's account, and kubelet that of the kubelet.
 	own, kubelet *Account
-	log          logr.Logger
 }
 
 // errNotSound means that a pod can be held but not registered.
@@ -93,6 +92,9 @@ func (r *registrar) takeName(ctx context.Context, held podhold.Entry) (*corev1.P
 	if err != nil {
 		return nil, fmt.Errorf("get the pod of the same name: %w", err)
 	}
+	if e, ok := r.guard.entry(name); ok && e.Registered == current.UID {
+		return current, nil // the kubelet's watch has shown it meanwhile
+	}
 	here := current.Spec.NodeName == r.guard.node
 	registers := current.Annotations[AnnotationRegistered] == string(held.Pod.UID)
 	switch podhold.DecideName(podhold.PodOf(current), here, registers, current.CreationTimestamp.Time, held) {
@@ -102,6 +104,9 @@ func (r *registrar) takeName(ctx context.Context, held podhold.Entry) (*corev1.P
 		r.guard.end(held.Pod, podhold.EndReplaced)
 		return nil, errNameTaken
 	case podhold.Remove:
+		if current.DeletionTimestamp != nil {
+			return nil, errNameTaken
+		}
 		if err := r.own.deletePod(ctx, name, current.UID, podhold.PodOf(current).Started); err != nil {
 			return nil, fmt.Errorf("delete the replacement of the same name: %w", err)
 		}
@@ -180,42 +185,35 @@ func ownerPath(namespace string, owner metav1.OwnerReference) (string, bool) {
 
 const (
 	firstRetry, lastRetry = 100 * time.Millisecond, 10 * time.Second
+	// nameRetry is short: the controller that replaced the pod replaces it again as soon as it can.
+	nameRetry = 20 * time.Millisecond
 )
 
-// run registers pods as they are lost, several at a time, until ctx ends.
+// run registers pods as they are lost, several at a time but each by one worker, until ctx ends. It repeats what fails.
 func (r *registrar) run(ctx context.Context) {
-	slots := make(chan struct{}, parallelRequests)
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case name := <-r.guard.lost:
-			slots <- struct{}{}
-			go func() {
-				err := r.register(ctx, name)
-				<-slots
-				if err != nil {
-					r.retry(ctx, name, err)
+	queue := r.guard.lost
+	context.AfterFunc(ctx, queue.ShutDown)
+	var workers sync.WaitGroup
+	for range parallelRequests {
+		workers.Go(func() {
+			for {
+				name, ended := queue.Get()
+				if ended {
+					return
 				}
-			}()
-		}
+				err := r.register(ctx, name)
+				switch {
+				case err == nil:
+					queue.Forget(name)
+				case errors.Is(err, errNameTaken):
+					queue.AddAfter(name, nameRetry)
+				default:
+					r.guard.explain(name, err.Error())
+					queue.AddRateLimited(name)
+				}
+				queue.Done(name)
+			}
+		})
 	}
-}
-
-// retry tries to register a pod until that succeeds, or the pod is not held any more.
-func (r *registrar) retry(ctx context.Context, name types.NamespacedName, err error) {
-	last := ""
-	for wait := firstRetry; err != nil; wait = min(2*wait, lastRetry) {
-		if err.Error() != last {
-			last = err.Error()
-			r.guard.explain(name, last)
-			r.log.Info("Failed to register pod again, retrying", "pod", name, "reason", last)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(wait):
-		}
-		err = r.register(ctx, name)
-	}
+	workers.Wait()
 }

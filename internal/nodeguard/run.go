@@ -78,7 +78,7 @@ func Run(ctx context.Context, o Options) error {
 	defer cancel()
 	for _, run := range []func(context.Context){
 		r.run,
-		(&registrar{guard: g, own: own, kubelet: kubelet, log: o.Log}).run,
+		(&registrar{guard: g, own: own, kubelet: kubelet}).run,
 		func(ctx context.Context) { g.findLost(ctx, kubelet) },
 		(&ending{guard: g, records: r, kubelet: kubelet, retention: o.Retention}).run,
 		(&reporter{guard: g, kubelet: kubelet, otherCluster: forKubelet.Refusal}).run,
