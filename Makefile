@@ -164,7 +164,7 @@ image: ## Build only the container image into image/image.tar, an OCI archive fo
 	@go run ./hack/release -only image -out image -version "$(VERSION)" $(ARGS)
 
 # The programs whose commands have a page in docs/reference.
-documented := breakwater kubectl-breakwater
+documented := breakwater breakwater-node kubectl-breakwater
 
 .PHONY: generate
 generate: ## Write what is generated: deep copies, CRDs and their chart, dashboards, READMEs of charts, documentation of the Terraform provider, references

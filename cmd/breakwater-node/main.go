@@ -18,6 +18,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 
+	"github.com/breakwater-k8s/breakwater/internal/cli"
 	"github.com/breakwater-k8s/breakwater/internal/nodeguard"
 	"github.com/breakwater-k8s/breakwater/internal/nodeguard/nodeinstall"
 	"github.com/breakwater-k8s/breakwater/internal/telemetry/version"
@@ -42,7 +43,7 @@ etcd lost it, was restored from an older backup, or belongs to another cluster. 
 server that keeps such containers running and registers their pods again.`,
 		Version: version.String(), SilenceUsage: true, SilenceErrors: true,
 	}
-	root.AddCommand(runCommand(), agentCommand(), installCommand(), uninstallCommand())
+	root.AddCommand(runCommand(), agentCommand(), installCommand(), uninstallCommand(), cli.ReferenceCommand())
 	return root
 }
 
