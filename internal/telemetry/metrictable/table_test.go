@@ -17,7 +17,7 @@ func TestEachRowBelongsToAComponentThatIsTested(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tested := []string{"aggregator_", "build_info", "cell_", "certificates_", "console_", "generator_", "protector_", "protectors", "ring_", "rootguard_", "scheduling_", "trace_", "webhook_"}
+	tested := []string{"aggregator_", "build_info", "cell_", "certificates_", "console_", "generator_", "node_", "protector_", "protectors", "ring_", "rootguard_", "scheduling_", "trace_", "webhook_"}
 	for name := range rows {
 		if !slices.ContainsFunc(tested, func(prefix string) bool { return strings.HasPrefix(name, "breakwater_"+prefix) }) {
 			t.Errorf("no test compares %s with what there is", name)
