@@ -101,18 +101,23 @@ func (s *store) read(name string) (podhold.Entry, encoded, error) {
 	return podhold.Entry{Pod: podhold.PodOf(pod), Registered: r.Registered, HeldSince: r.HeldSince, Lost: r.Lost}, encoded{r.Format, raw}, nil
 }
 
-// write replaces a file, so that it has either the old content or the new one even if the node loses power.
+// write replaces a file of the store.
 func (s *store) write(name string, content []byte) error {
-	file, err := os.CreateTemp(s.dir, "new-")
+	return ReplaceFile(filepath.Join(s.dir, name), content, 0o600)
+}
+
+// ReplaceFile replaces a file, so that it has either the old content or the new one even if the node loses power.
+func ReplaceFile(path string, content []byte, mode os.FileMode) error {
+	file, err := os.CreateTemp(filepath.Dir(path), ".breakwater-")
 	if err != nil {
 		return err
 	}
 	defer func() { _ = os.Remove(file.Name()) }() // fails when it was renamed
 	_, err = file.Write(content)
-	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
+	if err := errors.Join(err, file.Chmod(mode), file.Sync(), file.Close()); err != nil {
 		return err
 	}
-	return os.Rename(file.Name(), filepath.Join(s.dir, name))
+	return os.Rename(file.Name(), path)
 }
 
 const identityFile = "cluster.json"

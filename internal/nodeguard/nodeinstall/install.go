@@ -162,7 +162,7 @@ func (n *Node) installService() (changed bool, err error) {
 		if err != nil {
 			return false, err
 		}
-		if err := replaceFile(n.path(Binary), program, 0o755); err != nil {
+		if err := nodeguard.ReplaceFile(n.path(Binary), program, 0o755); err != nil {
 			return false, err
 		}
 		n.say("Wrote %s", Binary)
@@ -292,7 +292,7 @@ func (n *Node) pointAway(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read the kubelet's own kubeconfig: %w", err)
 	}
-	if err := replaceFile(n.path(n.Kubeconfig), raw, 0o600); err != nil {
+	if err := nodeguard.ReplaceFile(n.path(n.Kubeconfig), raw, 0o600); err != nil {
 		return err
 	}
 	n.say("The kubelet uses its API server directly")
@@ -337,7 +337,7 @@ func writeFile(path string, content []byte, mode os.FileMode) (changed bool, err
 	if old, err := os.ReadFile(path); err == nil && string(old) == string(content) {
 		return false, nil
 	}
-	return true, replaceFile(path, content, mode)
+	return true, nodeguard.ReplaceFile(path, content, mode)
 }
 
 // sameContent compares files without keeping them in memory. A file that does not exist differs.
@@ -367,18 +367,4 @@ func remove(path string) error {
 		return err
 	}
 	return nil
-}
-
-// replaceFile replaces a file, so that it has either the old content or the new one.
-func replaceFile(path string, content []byte, mode os.FileMode) error {
-	file, err := os.CreateTemp(filepath.Dir(path), ".breakwater-")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.Remove(file.Name()) }() // fails when it was renamed
-	_, err = file.Write(content)
-	if err := errors.Join(err, file.Chmod(mode), file.Sync(), file.Close()); err != nil {
-		return err
-	}
-	return os.Rename(file.Name(), path)
 }

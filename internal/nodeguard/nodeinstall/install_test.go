@@ -259,7 +259,7 @@ func TestUninstallRestoresTheKubelet(t *testing.T) {
 	h.wantKubelet(false)
 }
 
-func TestUninstallKeepsANewerKubeconfig(t *testing.T) {
+func TestUninstallKeepsNewerKubeconfig(t *testing.T) {
 	h := newHost(t)
 	h.want(append(installed, "restart kubelet")...)
 	rewritten := strings.Replace(ownKubeconfig, "127.0.0.1:1", "127.0.0.1:2", 1)

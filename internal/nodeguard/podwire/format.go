@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"mime"
-	"slices"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	corev1 "k8s.io/api/core/v1"
@@ -61,7 +60,7 @@ func Encode(f Format, p *corev1.Pod) ([]byte, error) {
 }
 
 // magic begins each Protobuf object of Kubernetes that is not part of another one. A runtime.Unknown follows.
-var magic = []byte("k8s\x00") //nolint:gochecknoglobals // constant
+const magic = "k8s\x00"
 
 // Fields of runtime.Unknown, PodList and WatchEvent (their generated.proto).
 const (
@@ -76,7 +75,7 @@ var errMagic = errors.New("the object does not begin with the mark of Kubernetes
 
 // unwrap returns the object of a runtime.Unknown.
 func unwrap(object []byte) ([]byte, error) {
-	rest, ok := bytes.CutPrefix(object, magic)
+	rest, ok := bytes.CutPrefix(object, []byte(magic))
 	if !ok {
 		return nil, errMagic
 	}
@@ -91,11 +90,11 @@ func unwrap(object []byte) ([]byte, error) {
 
 // rewrap replaces the object of a runtime.Unknown.
 func rewrap(object, raw []byte) ([]byte, error) {
-	rest, ok := bytes.CutPrefix(object, magic)
+	rest, ok := bytes.CutPrefix(object, []byte(magic))
 	if !ok {
 		return nil, errMagic
 	}
-	out := slices.Clone(magic)
+	out := []byte(magic)
 	err := eachField(rest, func(number protowire.Number, whole, _ []byte) {
 		if number == unknownRaw {
 			whole = appendBytes(nil, unknownRaw, raw)
@@ -108,7 +107,7 @@ func rewrap(object, raw []byte) ([]byte, error) {
 // wrapPod makes a Protobuf object of a pod.
 func wrapPod(raw []byte) []byte {
 	kind := appendBytes(appendBytes(nil, 1, []byte("v1")), 2, []byte("Pod")) // runtime.TypeMeta
-	return append(slices.Clone(magic), appendBytes(appendBytes(nil, 1, kind), unknownRaw, raw)...)
+	return append([]byte(magic), appendBytes(appendBytes(nil, 1, kind), unknownRaw, raw)...)
 }
 
 func appendBytes(to []byte, number protowire.Number, value []byte) []byte {
