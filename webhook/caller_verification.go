@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -18,7 +17,7 @@ import (
 )
 
 // maxVerificationsPerSecond limits, per cell, how many pod reads the webhook makes to verify unproven callers. Each
-// read is of metadata only, and the API server answers it from its watch cache.
+// read is of metadata only, and the API server answers it from its watch cache. A list counts as one read for each podsPerRead pods.
 const maxVerificationsPerSecond = 1000
 
 // verificationTimeout limits one such read, including the wait for the rate limiter. A cell that does not answer in that
@@ -39,6 +38,7 @@ func isFromUnprovenCaller(ctx context.Context) bool { return ctx.Value(unprovenC
 type verifier struct {
 	cells  *cells
 	tracer *tracing.Tracer
+	lists  podLists
 
 	mu     sync.Mutex
 	limits map[string]*rate.Limiter // by cell
@@ -62,7 +62,7 @@ func (v *verifier) limit(cell string) *rate.Limiter {
 // returns nil when the removal may be charged. The authenticated API server of the cell needs no such read, since it
 // has just read the pod itself. An unreadable cell is no reason to refuse: a reservation without a removal ends with
 // the admission deadline.
-func (v *verifier) verify(ctx context.Context, cell string, r removal.Request) *removal.Answer {
+func (v *verifier) verify(ctx context.Context, cell string, r removal.Request, charges []removal.Charge) *removal.Answer {
 	if !isFromUnprovenCaller(ctx) || r.Operation == v1alpha1.OperationEvict || r.IsBreakGlass() {
 		return nil // podReader has read the pod of an eviction or of a break-glass removal from the cell
 	}
@@ -70,7 +70,6 @@ func (v *verifier) verify(ctx context.Context, cell string, r removal.Request) *
 	if err != nil {
 		return nil
 	}
-	pods := objects.Resource(corev1.SchemeGroupVersion.WithResource("pods")).Namespace(r.Namespace)
 	timeout := verificationTimeout
 	if deadline, ok := ctx.Deadline(); ok {
 		timeout = min(timeout, time.Until(deadline)/4)
@@ -79,6 +78,10 @@ func (v *verifier) verify(ctx context.Context, cell string, r removal.Request) *
 	defer cancel()
 	ctx, span := v.tracer.Call(ctx, tracing.SpanReadPod)
 	defer span.End()
+	if v.shows(ctx, cell, r, charges) {
+		return nil
+	}
+	pods := podsOf(objects, r.Namespace)
 	// The watch cache may lag behind. The second read, from etcd, happens only if the first one seems to refute the
 	// review.
 	var refusal *removal.Answer

@@ -52,7 +52,7 @@ func (d *decider) reserveOrRefuse(ctx context.Context, cell string, r removal.Re
 	if r.DryRun {
 		return removal.AllowCharged(removal.VerdictDryRun, charges) // rule 8
 	}
-	if refusal := d.verifier.verify(ctx, cell, r); refusal != nil {
+	if refusal := d.verifier.verify(ctx, cell, r, charges); refusal != nil {
 		return *refusal // rule 15
 	}
 	return d.reserver.reserveAll(ctx, charges, attempt, r)

@@ -43,7 +43,7 @@ func (w *removalRecorder) record(ctx context.Context, cell string, r removal.Req
 		return nil
 	}
 	// The decider verifies only removals that it charges.
-	if refusal := w.verifier.verify(ctx, cell, r); refusal != nil {
+	if refusal := w.verifier.verify(ctx, cell, r, nil); refusal != nil {
 		return refusal // rule 15
 	}
 	if err := w.createEvent(ctx, cell, r); err != nil {

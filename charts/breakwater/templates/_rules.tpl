@@ -88,7 +88,8 @@
 {{- define "breakwater.rules.webhook.cell" -}}
 {{- if .Values.webhook.nudge -}}
 - {apiGroups: [""], resources: [namespaces], verbs: [get, patch]}
-- {apiGroups: [""], resources: [nodes, pods], verbs: [get]}
+- {apiGroups: [""], resources: [nodes], verbs: [get]}
+- {apiGroups: [""], resources: [pods], verbs: [get, list]}
 - {apiGroups: [""], resources: [pods/eviction], verbs: [create]}
 - {apiGroups: [apps], resources: [daemonsets, replicasets, statefulsets], verbs: [get, patch]}
 - {apiGroups: [batch], resources: [jobs], verbs: [get, patch]}
@@ -98,7 +99,8 @@
 {{- end }}
 {{- else -}}
 - {apiGroups: [""], resources: [namespaces], resourceNames: [kube-system], verbs: [get]}
-- {apiGroups: [""], resources: [nodes, pods], verbs: [get]}
+- {apiGroups: [""], resources: [nodes], verbs: [get]}
+- {apiGroups: [""], resources: [pods], verbs: [get, list]}
 {{- end }}
 {{- if .Values.node.enabled }}
 - {apiGroups: [""], resources: [events], verbs: [create]}
