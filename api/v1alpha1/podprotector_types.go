@@ -215,7 +215,7 @@ type AdmissionHistorySpec struct {
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
-	// +kubebuilder:default=20
+	// +kubebuilder:default=5
 	// +optional
 	CompactThreshold *int32 `json:"compactThreshold,omitempty"`
 

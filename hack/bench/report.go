@@ -96,7 +96,7 @@ func goalFigures() map[string]figure {
 	}
 	for _, reservations := range []int{0, 20, 100} {
 		all[fmt.Sprintf("status_write_cpu_ms_%d", reservations)] = figure{
-			benchmark: fmt.Sprintf("^StatusWrite/owned=cells/reservations=%d$", reservations), unit: "apiserver-ms/op",
+			benchmark: fmt.Sprintf("^StatusWrite/as=stored/reservations=%d$", reservations), unit: "apiserver-ms/op",
 		}
 	}
 	return all

@@ -107,7 +107,7 @@ func TestDataSourceReadsProtectorWithStatus(t *testing.T) {
 				is(at("min_available"), knownvalue.StringExact("3")),
 				is(at("max_unavailable"), knownvalue.Null()),
 				is(at("operations"), knownvalue.SetSizeExact(2)),
-				is(at("admission_history", "compact_threshold"), knownvalue.Int64Exact(20)),
+				is(at("admission_history", "compact_threshold"), knownvalue.Int64Exact(5)),
 				is(at("status", "disruptions_allowed"), knownvalue.Int64Exact(5)),
 				is(at("status", "summary", "estimated_available"), knownvalue.Int64Exact(8)),
 				is(at("status", "expected_replicas"), knownvalue.Null()),

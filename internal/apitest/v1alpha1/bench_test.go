@@ -1,53 +1,49 @@
 package v1alpha1_test
 
 import (
-	"encoding/json"
 	"fmt"
-	"os"
-	"strconv"
-	"strings"
 	"testing"
+	"time"
 
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/discovery"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// ownedGroup has a copy of PodProtector in which each field of a cell has an owner.
-const ownedGroup = "owned.breakwater.test"
-
-// BenchmarkStatusWrite measures the CPU time of the API server for one write of a status with a number of reservations.
+// BenchmarkStatusWrite measures the CPU time of the API server for one write of a status that has a number of open reservations. Each
+// write settles the oldest reservation and makes another one, as it is stored with the default compactThreshold, or all of them single.
+// Without reservations it changes only a count.
 func BenchmarkStatusWrite(b *testing.B) {
 	config := rest.CopyConfig(testplane.Config(b))
 	config.QPS = -1
-	c, err := client.New(config, client.Options{})
+	c, err := client.New(config, client.Options{Scheme: clusters.Scheme()})
 	if err != nil {
 		b.Fatal(err)
 	}
-	createOwned(b, config, c)
-	namespace := testplane.Namespace(b)
-	for _, reservations := range []int{0, 20, 100} {
-		for owner, version := range map[string]string{"cells": "breakwater.dev/v1alpha1", "fields": ownedGroup + "/v1alpha1"} {
-			b.Run(fmt.Sprintf("owned=%s/reservations=%d", owner, reservations), func(b *testing.B) {
-				p := &unstructured.Unstructured{}
-				decode(b, `{kind: PodProtector, apiVersion: `+version+`, metadata: {generateName: bench-, namespace: `+namespace+`},
-					spec: {minAvailable: 1, selector: {matchLabels: {app: web}}}}`, &p.Object)
+	for name, threshold := range map[string]int32{"stored": quota.DefaultCompactThreshold, "single": 1000} {
+		for _, reservations := range []int{0, 20, 100} {
+			b.Run(fmt.Sprintf("as=%s/reservations=%d", name, reservations), func(b *testing.B) {
+				p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: testplane.Namespace(b), GenerateName: "bench-"}}
+				p.Spec.MinAvailable, p.Spec.Selector = v1alpha1.Pods(1), &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "web"}}
+				p.Spec.AdmissionHistory.CompactThreshold = &threshold
 				if err := c.Create(b.Context(), p); err != nil {
 					b.Fatal(err)
 				}
+				writer := reservationWriter{open: reservations}
+				writer.addCell(p)
+				writer.replaceOldest(p)
 				before := testplane.CPUSeconds(b, config)
-				for i := 0; b.Loop(); i++ {
-					var status map[string]any
-					decode(b, cellStatus("cell-"+strconv.Itoa(i%2), `admissionHistory: {buckets: [`+buckets(i, reservations)+`]}`), &status)
-					p.Object["status"] = status
+				for b.Loop() {
 					if err := c.Status().Update(b.Context(), p); err != nil {
 						b.Fatal(err)
 					}
+					writer.replaceOldest(p)
 				}
 				b.ReportMetric(1000*(testplane.CPUSeconds(b, config)-before)/float64(b.N), "apiserver-ms/op")
 			})
@@ -55,57 +51,37 @@ func BenchmarkStatusWrite(b *testing.B) {
 	}
 }
 
-func buckets(first, n int) string {
-	var all strings.Builder
-	for i := range n {
-		fmt.Fprintf(&all, `{startTime: "2026-11-21T12:00:00.000000Z", counter: 1, podUID: 1d6f0f3a-7f0f-4d3e-9c56-%012d, podName: web-%d, operation: Delete},`, first+i, first+i)
-	}
-	return all.String()
+// reservationWriter keeps a number of reservations open.
+type reservationWriter struct{ open, made int }
+
+// addCell adds a counted cell with more pods than the benchmark removes.
+func (w *reservationWriter) addCell(p *v1alpha1.PodProtector) {
+	p.Status.Cells = []v1alpha1.PodProtectorCell{{CellID: "cell-0", Aggregation: v1alpha1.Aggregation{
+		TotalReplicas: 1000, AvailableReplicas: 1000, CountedReplicas: 1000, ReadyReplicas: 1000, RunningReplicas: 1000, ScheduledReplicas: 1000,
+		CountedSpec: quota.CountedSpec(&p.Spec), SnapshotVersion: "1", LastEventTime: metav1.NowMicro(), Epoch: 1, Holder: "aggregator-0",
+	}}}
 }
 
-func decode(b *testing.B, text string, into *map[string]any) {
-	b.Helper()
-	if err := yaml.Unmarshal([]byte(text), into); err != nil {
-		b.Fatal(err)
-	}
-}
-
-// createOwned makes the copy of the CRD.
-func createOwned(b *testing.B, config *rest.Config, c client.Client) {
-	b.Helper()
-	raw, err := os.ReadFile("../../../api/crds/breakwater.dev_podprotectors.yaml")
-	if err != nil {
-		b.Fatal(err)
-	}
-	text := strings.ReplaceAll(string(raw), "breakwater.dev\n", ownedGroup+"\n")
-	definition := &apiextensionsv1.CustomResourceDefinition{}
-	if err := yaml.Unmarshal([]byte(text), definition); err != nil {
-		b.Fatal(err)
-	}
-	cells := definition.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["status"].Properties["cells"].Items.Schema
-	if cells.XMapType == nil {
-		b.Fatal("cells have no owner as a whole, so that there is nothing to compare")
-	}
-	cells.XMapType = nil
-	raw, err = json.Marshal(definition)
-	if err != nil {
-		b.Fatal(err)
-	}
-	object := &unstructured.Unstructured{}
-	if err := json.Unmarshal(raw, &object.Object); err != nil {
-		b.Fatal(err)
-	}
-	object.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
-	object.SetName("podprotectors." + ownedGroup)
-	object.SetAnnotations(nil)
-	if err := c.Create(b.Context(), object); err != nil {
-		b.Fatal(err)
-	}
-	served := discovery.NewDiscoveryClientForConfigOrDie(config)
-	testplane.Eventually(b, func() string {
-		if list, err := served.ServerResourcesForGroupVersion(ownedGroup + "/v1alpha1"); err != nil || len(list.APIResources) == 0 {
-			return fmt.Sprintf("the copy of the CRD is not served: %v", err)
+// replaceOldest settles the oldest reservation if as many as wanted are open, and fills up with others.
+func (w *reservationWriter) replaceOldest(p *v1alpha1.PodProtector) {
+	cell, oldest := &p.Status.Cells[0], w.uid(w.made-w.open)
+	cell.Aggregation.TotalReplicas++
+	quota.Settle(&cell.AdmissionHistory, func(r quota.Reservation) quota.Observation {
+		if r.Hash == quota.HashUID(oldest) {
+			return quota.Absent
 		}
-		return ""
+		return quota.Alive
 	})
+	for quota.Open(&cell.AdmissionHistory) < w.open {
+		quota.Decide(p, []quota.Removal{{
+			Cell: cell.CellID, PodUID: w.uid(w.made), PodName: fmt.Sprint("web-", w.made), Operation: v1alpha1.OperationDelete, At: time.Now(),
+		}})
+		w.made++
+	}
+	quota.Compact(p, cell.CellID, time.Now())
+	quota.Summarize(p)
+}
+
+func (w *reservationWriter) uid(n int) types.UID {
+	return types.UID(fmt.Sprintf("1d6f0f3a-7f0f-4d3e-9c56-%012d", max(n, 0)))
 }

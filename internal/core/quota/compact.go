@@ -8,7 +8,7 @@ import (
 )
 
 // DefaultCompactThreshold is the compactThreshold of a spec that has none.
-const DefaultCompactThreshold = 20
+const DefaultCompactThreshold = 5
 
 // maxBuckets is the number of buckets of a cell above which Compact also merges reservations that could be given back. The CRD
 // allows a few more.
