@@ -12,11 +12,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+	"github.com/breakwater-k8s/breakwater/internal/core/removal"
 )
 
 // faults are the possible outcomes of a status write, and whether the writer sees the outcome. leave makes the callers
@@ -156,5 +158,16 @@ func (d *memoryFixture) check(t *rapid.T, p *v1alpha1.PodProtector, going map[*c
 	}
 	if exact && budget.Reserved != covered {
 		t.Fatalf("%s has %d open reservations for %d admitted pods: %+v", p.Name, budget.Reserved, covered, stored.Status.Cells[0])
+	}
+}
+
+// A removal that the known state of its protector denies causes no batch, which another replica might have to write.
+func TestDenialNeedsNoBatch(t *testing.T) {
+	d := newMemoryFixture(t, memoryProtector("web", 5, 5))
+	d.core.reserver.batches.BeforeStart = func(types.NamespacedName) { t.Error("Review() started a batch") }
+	for _, name := range []string{"web-0", "web-1"} {
+		if got, want := d.remove(t.Context(), memoryPod(name)).Verdict, removal.VerdictReason(quota.DeniedNoBudget); got != want {
+			t.Errorf("removal of %s: verdict %s, want %s", name, got, want)
+		}
 	}
 }

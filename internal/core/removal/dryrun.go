@@ -19,12 +19,9 @@ func DenyVanished(charges []Charge, r Request) *Answer {
 }
 
 // Preview checks all budgets before any of them is charged, so that a removal that one protector denies need not be reserved with the
-// others and given back. It returns the denial, or nil. It skips a single protector, because the reservation itself decides, in one
-// step.
+// others and given back, and a denial needs no write, no other replica and no wait for a batch. It returns the denial, or nil. The
+// reservation decides again.
 func Preview(charges []Charge, attempt quota.Removal, r Request) *Answer {
-	if len(charges) == 1 && !r.DryRun {
-		return nil
-	}
 	for _, c := range charges {
 		if verdict := c.Decide(attempt); !verdict.Outcome.Admitted() {
 			denial := Deny(charges, c, verdict, r)
