@@ -19,6 +19,7 @@ func TestBatchWindow(t *testing.T) {
 		depth      int
 		took       time.Duration
 		contention bool
+		far        bool
 		want       time.Duration
 		wantEnough int
 		over       bool // the batch that met the conflict
@@ -27,13 +28,17 @@ func TestBatchWindow(t *testing.T) {
 		"a small storm waits for all":              {depth: 4, took: 10 * time.Millisecond, want: 50 * time.Millisecond, wantEnough: 4},
 		"a storm does not wait for the last":       {depth: 64, took: 10 * time.Millisecond, want: 50 * time.Millisecond, wantEnough: 56},
 		"a slow core limits the window":            {depth: 64, took: time.Second, want: maxBatchWindow, wantEnough: 56},
+		"a far core gets one half at a time":       {depth: 64, took: 55 * time.Millisecond, far: true, want: maxBatchWindow, wantEnough: 32},
 		"contention uses the whole window":         {depth: 64, took: 10 * time.Millisecond, contention: true, want: 50 * time.Millisecond, wantEnough: math.MaxInt},
 		"few clients do not wait in contention":    {depth: 1, took: 10 * time.Millisecond, contention: true},
 		"contention before the last batch is over": {depth: 64, took: 10 * time.Millisecond, contention: true, over: true, want: 50 * time.Millisecond, wantEnough: 56},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			now := time.Now()
-			r := &reserver{conflicts: &conflictLog{now: func() time.Time { return now }}}
+			r := &reserver{conflicts: &conflictLog{now: func() time.Time { return now }}, distance: &coreDistance{}}
+			if c.far {
+				r.distance.record(c.took, now)
+			}
 			if c.contention {
 				r.conflicts.record(key)
 			}
@@ -51,7 +56,7 @@ func TestBatchWindow(t *testing.T) {
 func TestStormDoesNotWaitForSlowestClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const clients, took, think = 16, 20 * time.Millisecond, 10 * time.Millisecond
-		r := &reserver{conflicts: &conflictLog{now: time.Now}}
+		r := &reserver{conflicts: &conflictLog{now: time.Now}, distance: &coreDistance{}}
 		began := time.Now()
 		var starts []time.Duration
 		b := batch.New(func(_ context.Context, _ types.NamespacedName, in []int) ([]int, error) {

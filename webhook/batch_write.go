@@ -27,6 +27,7 @@ type batchWriter struct {
 	states          *protectorStates
 	pendingCharges  *pendingCharges
 	conflicts       *conflictLog
+	distance        *coreDistance
 	metrics         *metrics
 	spans           *operationTracer
 	now             func() time.Time
@@ -62,6 +63,7 @@ func (w *batchWriter) write(ctx context.Context, key types.NamespacedName, ops [
 		if !changed {
 			return results, nil
 		}
+		began := time.Now()
 		err = w.spans.traceWrite(ctx, func(ctx context.Context) error { return w.protectors.WriteStatus(ctx, p) }) // rule 1
 		switch {
 		case errors.Is(err, clusters.ErrCoreRestored), err == nil && !w.restoreDetector.IsSameIncarnation(incarnation): // rule 11
@@ -69,6 +71,7 @@ func (w *batchWriter) write(ctx context.Context, key types.NamespacedName, ops [
 			return nil, fmt.Errorf("reserve in PodProtector %s of core cluster %s: %w", key, w.core, clusters.ErrCoreRestored)
 		case err == nil: // rule 1: only now are the reservations stored
 			w.metrics.writes.WithLabelValues(w.core, "written").Inc()
+			w.distance.record(time.Since(began), time.Now())
 			eachClaim(ops, func(claim *quota.Claim) { claim.Stored = true })
 			return results, nil
 		case apierrors.IsConflict(err), apierrors.IsNotFound(err): // rule 1: decide again on the newest object

@@ -38,19 +38,19 @@ type core struct {
 func newCore(
 	name string, protectors *clusters.Protectors, restoreDetector *clusters.RestoreDetector, metrics *metrics, log logr.Logger, now func() time.Time,
 ) *core {
-	conflicts, pending, spans := &conflictLog{now: time.Now}, newPendingCharges(), &operationTracer{core: name}
+	conflicts, distance, pending, spans := &conflictLog{now: time.Now}, &coreDistance{}, newPendingCharges(), &operationTracer{core: name}
 	states := &protectorStates{
 		core: name, protectors: protectors, restoreDetector: restoreDetector, conflicts: conflicts, refusals: metrics.refusals, log: log,
 		coverage: newCoverageIndex(),
 	}
 	writer := &batchWriter{
 		core: name, protectors: protectors, restoreDetector: restoreDetector, states: states, pendingCharges: pending,
-		conflicts: conflicts, metrics: metrics, spans: spans, now: now,
+		conflicts: conflicts, distance: distance, metrics: metrics, spans: spans, now: now,
 	}
 	return &core{
 		name: name, log: log, states: states, pendingCharges: pending,
 		reserver: &reserver{
-			core: name, batches: batch.New(writer.flush), conflicts: conflicts, metrics: metrics, spans: spans, log: log,
+			core: name, batches: batch.New(writer.flush), conflicts: conflicts, distance: distance, metrics: metrics, spans: spans, log: log,
 		},
 	}
 }

@@ -23,6 +23,7 @@ type reserver struct {
 	// forwarder forwards reservations to other replicas; nil when there are none.
 	forwarder *forwarder
 	conflicts *conflictLog
+	distance  *coreDistance
 	// underWay is the number of reservations under way in this replica, with any protector, those for other replicas included.
 	underWay atomic.Int64
 	metrics  *metrics
@@ -125,15 +126,19 @@ const (
 // batchWindow returns the batch window. In a storm it gathers removals, because a write costs the core much more than a
 // removal costs the webhook. A client that requests one removal after the other never waits. The batch is flushed as
 // soon as it holds seven eighths of as many removals as there were recently: the others would keep it waiting for the
-// slowest client. After a conflict with another replica it waits for the whole window: the more often replicas write one
-// object, the more writes fail.
+// slowest client. If the core is far away, it is flushed at half as many: then one half waits for the network while the other half
+// arrives, and writes are rare anyway. After a conflict with another replica it waits for the whole window: the more often replicas
+// write one object, the more writes fail.
 func (r *reserver) batchWindow(key types.NamespacedName, queueDepth int, took time.Duration) (window time.Duration, enough int) {
 	if queueDepth < stormQueueDepth {
 		return 0, 0
 	}
 	enough = queueDepth - queueDepth/stragglers
-	if r.conflicts.isRecent(key, took) {
+	switch {
+	case r.conflicts.isRecent(key, took):
 		enough = math.MaxInt
+	case r.distance.isFar():
+		enough = queueDepth / 2
 	}
 	return min(5*took, maxBatchWindow), enough
 }
