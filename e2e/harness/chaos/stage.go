@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -65,7 +66,8 @@ func OpenStage(ctx context.Context, options StageOptions) (*Stage, error) {
 	s := &Stage{dir: options.Dir, proxies: map[connection]*federation.Proxy{}}
 	s.federation, err = local.Start(ctx, topology, local.Options{
 		Binaries: options.Binaries, Dir: filepath.Join(options.Dir, "federation"), Log: options.Log,
-		APIServerArguments: append(keepHistory(), "--request-timeout="+requestTimeout.String()), EtcdArguments: limitCore,
+		APIServerArguments: slices.Concat(keepHistory(), forgetEvents(), []string{"--request-timeout=" + requestTimeout.String()}),
+		EtcdArguments:      limitCore,
 	})
 	if err != nil {
 		return nil, err
@@ -75,6 +77,10 @@ func OpenStage(ctx context.Context, options StageOptions) (*Stage, error) {
 	}
 	return s, nil
 }
+
+// forgetEvents returns the arguments of API servers that keep Events for less time than the warm-up of the shortest soak, not for an
+// hour. Otherwise an etcd grows for an hour, however the components behave.
+func forgetEvents() []string { return []string{"--event-ttl=20s", "--lease-reuse-duration-seconds=10"} }
 
 func (s *Stage) open(ctx context.Context, options StageOptions) error {
 	s.Core, s.Workers = s.federation.Cores()[0], s.federation.Workers()
