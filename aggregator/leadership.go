@@ -8,7 +8,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/util/workqueue"
 
@@ -20,7 +20,7 @@ import (
 // leadership is one leadership of a cell, and all its knowledge. It runs its parts, which end with it.
 type leadership struct {
 	options        Options
-	cellClientset  kubernetes.Interface
+	trimmedPods    corev1client.PodsGetter
 	metadataClient metadata.Interface
 	metrics        *metrics
 	ownership      ownership
@@ -119,7 +119,7 @@ func (a *Aggregator) assemble(
 	}
 	deferral, workloads := newDeferral(cell, a.monotonic), &workloadResolver{index: newWorkloadIndex(), queue: queue, now: a.now, log: log}
 	l := &leadership{
-		options: a.options, cellClientset: a.cellClientset, metadataClient: a.metadataClient, metrics: a.metrics, ownership: owned,
+		options: a.options, trimmedPods: a.trimmedPods, metadataClient: a.metadataClient, metrics: a.metrics, ownership: owned,
 		snapshot: snapshot, queue: queue, enqueuer: enqueuer, rounds: enqueuer.rounds, entries: entries, deadlines: deadlines, initial: initial,
 		heartbeat: heartbeat, stop: stop, log: log,
 		trigger: &updateTrigger{
@@ -164,7 +164,7 @@ func (l *leadership) applyCell(cell *v1alpha1.Cell) {
 func (l *leadership) run(ctx context.Context) {
 	l.initial.expect(allNamespaces)
 	var running sync.WaitGroup
-	running.Go(func() { newStream(l.cellClientset, l.snapshot, l.log).RunWithContext(ctx) })
+	running.Go(func() { newStream(l.trimmedPods, l.snapshot, l.log).RunWithContext(ctx) })
 	running.Go(func() { l.watchNodes(ctx) })
 	select {
 	case <-l.snapshot.listed:

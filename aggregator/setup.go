@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -82,10 +83,12 @@ type Aggregator struct {
 	informer        toolscache.SharedIndexInformer
 	coreClientset   kubernetes.Interface
 	cellClientset   kubernetes.Interface
-	metadataClient  metadata.Interface
-	dynamicClient   dynamic.Interface
-	mapper          meta.RESTMapper
-	live            liveReader
+	// trimmedPods is the client that streams pods.
+	trimmedPods    corev1client.PodsGetter
+	metadataClient metadata.Interface
+	dynamicClient  dynamic.Interface
+	mapper         meta.RESTMapper
+	live           liveReader
 	// handler is the registration for changes of protectors.
 	handler toolscache.ResourceEventHandlerRegistration
 	// removeCellHandler removes the event handler for which shards have which slots; nil if there is none.
@@ -177,6 +180,9 @@ func (a *Aggregator) connect(ctx context.Context, mgr manager.Manager) error {
 	cell.ContentType = "application/vnd.kubernetes.protobuf"
 	if a.cellClientset, err = kubernetes.NewForConfig(cell); err != nil {
 		return fmt.Errorf("client of cell %s: %w", a.options.Cell, err)
+	}
+	if a.trimmedPods, err = newTrimmedPods(cell); err != nil {
+		return fmt.Errorf("client of the pods of cell %s: %w", a.options.Cell, err)
 	}
 	a.live = liveReader{clientset: a.cellClientset, metadata: a.metadataClient, lists: a.metrics.liveReads}
 	informer, err := mgr.GetCache().GetInformer(ctx, &v1alpha1.PodProtector{})

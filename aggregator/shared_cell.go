@@ -64,7 +64,7 @@ func (a *Aggregator) runShardOnce(ctx context.Context) error {
 // newSlotBalancer returns the part of a leadership that claims its slots, and makes the heartbeat write them.
 func (a *Aggregator) newSlotBalancer(l *leadership, owned *shardOwnership, state startState) *slotBalancer {
 	b := &slotBalancer{
-		options: a.options, start: state, owned: owned, coreClient: a.coreClient, coreReader: a.coreReader, cellClientset: a.cellClientset,
+		options: a.options, start: state, owned: owned, coreClient: a.coreClient, coreReader: a.coreReader, trimmedPods: a.trimmedPods,
 		informer: a.informer, metrics: a.metrics, snapshot: l.snapshot, initial: l.initial, enqueuer: l.enqueuer, heartbeat: l.heartbeat,
 		applyCell: l.applyCell, forgetIn: l.reconciler.states.forgetIn,
 		takeover: a.takeover, now: a.now, monotonic: a.monotonic, stop: l.stop, log: l.log, relistRequests: make(chan struct{}, 1),

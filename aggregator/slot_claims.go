@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"k8s.io/client-go/kubernetes"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -28,18 +28,18 @@ const (
 // slotBalancer claims, counts and releases the slots of a shard (rule 5): it moves them until the shard has those that the ring assigns to
 // it. Only maintain and what it calls change which slots the shard has.
 type slotBalancer struct {
-	options       Options
-	start         startState
-	owned         *shardOwnership
-	coreClient    client.Client
-	coreReader    client.Reader
-	cellClientset kubernetes.Interface
-	informer      toolscache.SharedIndexInformer
-	metrics       *metrics
-	snapshot      *Snapshot
-	initial       *initialCounts
-	enqueuer      *enqueuer
-	heartbeat     *cellHeartbeat
+	options     Options
+	start       startState
+	owned       *shardOwnership
+	coreClient  client.Client
+	coreReader  client.Reader
+	trimmedPods corev1client.PodsGetter
+	informer    toolscache.SharedIndexInformer
+	metrics     *metrics
+	snapshot    *Snapshot
+	initial     *initialCounts
+	enqueuer    *enqueuer
+	heartbeat   *cellHeartbeat
 	// applyCell applies the settings of the Cell, and forgetIn drops the state of the protectors of some slots.
 	applyCell      func(*v1alpha1.Cell)
 	forgetIn       func(slot.Set)

@@ -40,7 +40,7 @@ func (b *slotBalancer) stream(ctx context.Context) {
 		stop()
 		streaming, cancel := context.WithCancel(ctx)
 		var stream sync.WaitGroup
-		stream.Go(func() { newStream(b.cellClientset, b.snapshot, b.log).RunWithContext(streaming) })
+		stream.Go(func() { newStream(b.trimmedPods, b.snapshot, b.log).RunWithContext(streaming) })
 		stop = func() {
 			cancel()
 			stream.Wait()

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/kubernetes"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/pager"
 )
@@ -29,8 +29,8 @@ var streamBackoff = wait.Backoff{ //nolint:gochecknoglobals // effectively a con
 // The reflector also streams the first list (sendInitialEvents), which starts at the newest version if none is requested,
 // and strips its pods one by one; see Snapshot.Transformer. With an API server that cannot do that it uses listStripped,
 // and watches from there.
-func newStream(cell kubernetes.Interface, snapshot *Snapshot, log logr.Logger) *cache.Reflector {
-	pods, history := cell.CoreV1().Pods(metav1.NamespaceAll), &continuity{now: time.Now}
+func newStream(cell corev1client.PodsGetter, snapshot *Snapshot, log logr.Logger) *cache.Reflector {
+	pods, history := cell.Pods(metav1.NamespaceAll), &continuity{now: time.Now}
 	limit := newMemoryLimit("pods", podsLimitBytes)
 	source := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {

@@ -88,11 +88,15 @@ func TestStreamBeginsWithNewestPods(t *testing.T) {
 			cell.ContentType = "application/vnd.kubernetes.protobuf"
 			cell.Wrap(func(next http.RoundTripper) http.RoundTripper { requests.RoundTripper = next; return requests })
 			s := newSnapshot(func(types.NamespacedName, time.Duration) {}, func(err error) { t.Error(err) }, time.Now, time.Now)
+			pods, err := newTrimmedPods(cell)
+			if err != nil {
+				t.Fatal(err)
+			}
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 			ended := make(chan struct{})
 			go func() {
 				defer close(ended)
-				newStream(kubernetes.NewForConfigOrDie(cell), s, testr.New(t)).RunWithContext(ctx)
+				newStream(pods, s, testr.New(t)).RunWithContext(ctx)
 			}()
 			defer func() { cancel(); <-ended }()
 			select {
