@@ -201,8 +201,8 @@ func (a *Aggregator) connect(ctx context.Context, mgr manager.Manager) error {
 		},
 	}
 	a.handler, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { a.history.seen(obj); a.protectorChanged(obj) },
-		UpdateFunc: func(old, obj any) { a.history.replaced(old, obj); a.history.seen(obj); a.protectorChanged(obj) },
+		AddFunc:    func(obj any) { a.protectorSeen(obj) },
+		UpdateFunc: func(old, obj any) { a.history.replaced(old, obj); a.protectorSeen(obj) },
 		DeleteFunc: func(obj any) { a.history.deleted(obj); a.protectorChanged(obj) },
 	})
 	if err != nil || a.options.Membership == nil {
@@ -280,6 +280,15 @@ func (a *Aggregator) ready(*http.Request) error {
 		}
 	}
 	return nil
+}
+
+// protectorSeen handles the state of a protector that the watch shows.
+func (a *Aggregator) protectorSeen(obj any) {
+	if p, ok := obj.(*v1alpha1.PodProtector); ok {
+		a.protectors.Confirm(p)
+	}
+	a.history.seen(obj)
+	a.protectorChanged(obj)
 }
 
 // protectorChanged enqueues a protector in the current leadership.

@@ -67,3 +67,19 @@ func TestOwnWriteIsUnconfirmedUntilWatchShowsIt(t *testing.T) {
 		t.Errorf("%s after the watch has shown the write, want 0", got)
 	}
 }
+
+func TestConfirmedWriteIsForgotten(t *testing.T) {
+	s, cache, _ := newProtectors(t)
+	before := newest(t, s)
+	ownWrite(t, s, 1)
+	s.Confirm(before)
+	if got := s.OwnWrites(); got != 1 {
+		t.Errorf("%d writes are remembered after the watch has shown an earlier state, want 1", got)
+	}
+	cache.catchUp(t)
+	s.Confirm(cache.seen)
+	if got := s.OwnWrites(); got != 0 {
+		t.Errorf("%d writes are remembered after the watch has shown the write, want 0", got)
+	}
+	wantNewest(t, s, 1)
+}

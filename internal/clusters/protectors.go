@@ -110,8 +110,21 @@ func (s *Protectors) Read(ctx context.Context, key types.NamespacedName) (*v1alp
 // ErrCoreRestored means that a write was stored, but that the core was restored after the state on which the write was decided.
 var ErrCoreRestored = errors.New("the core cluster was restored from a backup")
 
+// Confirm forgets the own write of a protector if the watch has shown it, or a later state. The caller calls it with each state that the
+// watch shows, when the cache has it. Without such calls an own write stays in memory until it is read or ownWriteTTL has passed.
+func (s *Protectors) Confirm(shown *v1alpha1.PodProtector) {
+	key := client.ObjectKeyFromObject(shown)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if written, ok := s.written[key]; ok {
+		if newer, err := isNewer(written.object, shown); err == nil && !newer {
+			delete(s.written, key)
+		}
+	}
+}
+
 // WriteStatus replaces the status of a protector if its version is still the one of p; otherwise the error is a Conflict. On success it
-// updates p to the stored object.
+// updates p to the stored object, without its managed fields: like the watched states, own writes are kept without them.
 func (s *Protectors) WriteStatus(ctx context.Context, p *v1alpha1.PodProtector) error {
 	mark, read := s.RestoreDetector.Mark(), p.ResourceVersion
 	if err := s.Writer.Status().Update(ctx, p); err != nil {
@@ -120,6 +133,7 @@ func (s *Protectors) WriteStatus(ctx context.Context, p *v1alpha1.PodProtector) 
 	if p.ResourceVersion != read && !s.RestoreDetector.Observe(mark, p.ResourceVersion) {
 		return ErrCoreRestored
 	}
+	p.ManagedFields = nil
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.written == nil {
