@@ -45,7 +45,7 @@ func (r *countingRule) covers(labels map[string]string) bool { return r.coverage
 type period struct {
 	// specHash is the hash of the spec; empty for a spec that the process does not know.
 	specHash string
-	spec     v1alpha1.PodProtectorSpec
+	spec     countedSpec
 	target   *v1alpha1.Target
 	// ended is when the process first saw another spec, on the monotonic clock; zero for the last seen spec.
 	ended time.Time
@@ -58,8 +58,9 @@ type periods struct {
 }
 
 // record records a stored state of the protector: its spec, and the counts of the cell, nil if there are none. A process that sees the
-// protector for the first time does not know the previous spec if the counts are of another spec, or of a transition.
-func (s *periods) record(p *v1alpha1.PodProtector, cell *v1alpha1.PodProtectorCell, now time.Time) {
+// protector for the first time does not know the previous spec if the counts are of another spec, or of a transition. isCached reports
+// that p is the object of the cache. Its selectors then take no memory of their own.
+func (s *periods) record(p *v1alpha1.PodProtector, cell *v1alpha1.PodProtectorCell, isCached bool, now time.Time) {
 	counted := quota.CountedSpec(&p.Spec)
 	isCounted := cell != nil && cell.Aggregation.CountedSpec == counted
 	if s.uid != p.UID || len(s.all) == 0 {
@@ -68,11 +69,13 @@ func (s *periods) record(p *v1alpha1.PodProtector, cell *v1alpha1.PodProtectorCe
 			s.all = append(s.all, period{ended: now})
 		}
 	}
-	kept, current := s.all[:0], period{specHash: counted, spec: countedParts(&p.Spec)}
+	kept, current := s.all[:0], period{specHash: counted, spec: countedSpecOf(&p.Spec)}
 	for _, other := range s.all {
 		switch {
 		case other.specHash == counted:
-			current.target = other.target
+			if current.target = other.target; !isCached {
+				current.spec = other.spec
+			}
 			continue
 		case other.ended.IsZero():
 			other.ended = now
@@ -88,11 +91,26 @@ func (s *periods) record(p *v1alpha1.PodProtector, cell *v1alpha1.PodProtectorCe
 	s.all = kept
 }
 
-// countedParts returns the parts of a spec that the counts depend on.
-func countedParts(spec *v1alpha1.PodProtectorSpec) v1alpha1.PodProtectorSpec {
-	return v1alpha1.PodProtectorSpec{
-		Selector: spec.Selector, TargetRef: spec.TargetRef, AggregationSelector: spec.AggregationSelector, ExemptPodSelector: spec.ExemptPodSelector,
-		MinReadySeconds: spec.MinReadySeconds, Criterion: spec.Criterion,
+// countedSpec is the parts of a spec that the counts depend on. A process has one for each protector.
+type countedSpec struct {
+	selector, aggregation, exempt *v1alpha1.PodSelector
+	targetRef                     *v1alpha1.TargetRef
+	criterion                     v1alpha1.Criterion
+	minReadySeconds               int32
+}
+
+func countedSpecOf(spec *v1alpha1.PodProtectorSpec) countedSpec {
+	return countedSpec{
+		selector: spec.Selector, aggregation: spec.AggregationSelector, exempt: spec.ExemptPodSelector,
+		targetRef: spec.TargetRef, criterion: spec.Criterion, minReadySeconds: spec.MinReadySeconds,
+	}
+}
+
+// whole returns a spec with these parts.
+func (s *countedSpec) whole() *v1alpha1.PodProtectorSpec {
+	return &v1alpha1.PodProtectorSpec{
+		Selector: s.selector, TargetRef: s.targetRef, AggregationSelector: s.aggregation, ExemptPodSelector: s.exempt,
+		MinReadySeconds: s.minReadySeconds, Criterion: s.criterion,
 	}
 }
 
@@ -110,7 +128,7 @@ func (s *periods) earlier(underWay time.Duration, now time.Time) (earlier []coun
 			earlier = append(earlier, countsNoPod())
 			continue
 		}
-		earlier = append(earlier, countingRuleOf(&other.spec, other.target))
+		earlier = append(earlier, countingRuleOf(other.spec.whole(), other.target))
 	}
 	return earlier, wait
 }
@@ -122,11 +140,11 @@ type transitions struct {
 	byProtector map[types.NamespacedName]*periods
 }
 
-// record records a state of a protector.
+// record records a state of a protector, which the cache has.
 func (t *transitions) record(p *v1alpha1.PodProtector, cell string, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.periodsOf(p).record(p, quota.CellOf(p, cell), now)
+	t.periodsOf(p).record(p, quota.CellOf(p, cell), true, now)
 }
 
 // forget drops the state of a protector that was deleted, or that another shard counts.
@@ -143,7 +161,7 @@ func (t *transitions) earlier(p *v1alpha1.PodProtector, cell string, underWay ti
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	seen := t.periodsOf(p)
-	seen.record(p, quota.CellOf(p, cell), now)
+	seen.record(p, quota.CellOf(p, cell), false, now)
 	return seen.earlier(underWay, now)
 }
 

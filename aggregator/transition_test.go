@@ -230,7 +230,7 @@ func TestCountedPodsInTransition(t *testing.T) {
 		set := func(tier int) { p.Spec.Selector = &v1alpha1.PodSelector{MatchLabels: tiers[tier]} }
 		set(changes[0].tier)
 		p.Status.Cells = []v1alpha1.PodProtectorCell{{CellID: cell, Aggregation: v1alpha1.Aggregation{CountedSpec: quota.CountedSpec(&p.Spec)}}}
-		known.record(p, quota.CellOf(p, cell), begin)
+		known.record(p, quota.CellOf(p, cell), rapid.Bool().Draw(t, "cached"), begin)
 		now := 0
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
 			now += rapid.IntRange(0, 4).Draw(t, "seconds")
@@ -240,13 +240,13 @@ func TestCountedPodsInTransition(t *testing.T) {
 				if tier := rapid.IntRange(0, 2).Draw(t, "tier"); tier != changes[len(changes)-1].tier {
 					changes = append(changes, change{now, tier})
 					set(tier)
-					known.record(p, quota.CellOf(p, cell), at)
+					known.record(p, quota.CellOf(p, cell), rapid.Bool().Draw(t, "cached"), at)
 				}
 			case 2:
 				known, since, restarted = &periods{}, now, true
 			}
 			stored := quota.CellOf(p, cell)
-			known.record(p, stored, at)
+			known.record(p, stored, rapid.Bool().Draw(t, "cached"), at)
 			earlier, wait := known.earlier(deadline*time.Second, at)
 			stored.Aggregation.CountedSpec, stored.Aggregation.InTransition = quota.CountedSpec(&p.Spec), wait > 0
 			last := changes[len(changes)-1]
