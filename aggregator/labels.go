@@ -2,7 +2,6 @@ package aggregator
 
 import (
 	"encoding/binary"
-	"maps"
 	"slices"
 	"strings"
 )
@@ -82,17 +81,22 @@ func (sets labelSets) intern(labels map[string]string) *labelSet {
 }
 
 func (sets labelSets) shape(labels map[string]string) *shape {
+	var keyRoom [32]string
 	var room [512]byte
-	keys, packed := slices.Sorted(maps.Keys(labels)), room[:0]
+	keys, packed := keyRoom[:0], room[:0]
+	for key := range labels {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
 	for _, key := range keys {
 		packed = pack(packed, key)
 	}
 	of := sets[string(packed)]
 	if of == nil {
-		for i := range keys {
-			keys[i] = strings.Clone(keys[i]) // a substring would keep the whole string in memory
+		of = &shape{packed: string(packed), sets: map[string]*labelSet{}}
+		for _, key := range keys {
+			of.keys = append(of.keys, strings.Clone(key)) // a substring would keep the whole string in memory
 		}
-		of = &shape{packed: string(packed), keys: keys, sets: map[string]*labelSet{}}
 		sets[of.packed] = of
 	}
 	return of

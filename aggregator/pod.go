@@ -28,10 +28,10 @@ type pod struct {
 	version int64
 	// entered reports that the pod was in another cell before; see relabeled_pods.go.
 	entered bool
-	// seenAlive is when a list or live read began that showed the pod alive, as of Snapshot.sinceCreation; 0 is never.
-	seenAlive time.Duration
 	// lastList is the number of lists when the pod was last seen: a list drops the pods that it does not contain.
 	lastList uint32
+	// seenAlive is when a list or live read began that showed the pod alive, as of Snapshot.sinceCreation; 0 is never.
+	seenAlive time.Duration
 }
 
 // isReady reports whether the pod is available, apart from the time that a protector may require it to have been ready.

@@ -34,16 +34,17 @@ func (s *podSet) inNamespace(namespace string) map[*pod]struct{} {
 	return s.byNamespace[unique.Make(namespace)]
 }
 
-// put adds or updates a pod as it was seen, with these labels.
+// put adds or updates a pod as it was seen, with these labels. It keeps seen, if that is a new pod.
 func (s *podSet) put(seen *pod, labels map[string]string) {
 	if s.removed.reappears(seen.hash) {
 		return
 	}
-	p := s.byHash[seen.hash]
+	p, wasReady := s.byHash[seen.hash], false
 	if p == nil {
 		p = s.add(seen)
+	} else {
+		wasReady = isReady(p)
 	}
-	wasReady := isReady(p)
 	p.facts, p.owner, p.node, p.version, p.lastList = seen.facts, seen.owner, seen.node, seen.version, s.listCount
 	p.seenAlive = max(p.seenAlive, seen.seenAlive)
 	if p.facts.Terminating() {
@@ -55,9 +56,9 @@ func (s *podSet) put(seen *pod, labels map[string]string) {
 	s.notifier.podChanged(p, isReady(p) && !wasReady)
 }
 
-// add adds a pod, without its state and labels.
-func (s *podSet) add(seen *pod) *pod {
-	p := &pod{hash: seen.hash, namespace: seen.namespace}
+// add adds a pod, without its labels.
+func (s *podSet) add(p *pod) *pod {
+	p.labels = nil
 	s.byHash[p.hash] = p
 	if s.byNamespace[p.namespace] == nil {
 		s.byNamespace[p.namespace] = map[*pod]struct{}{}
