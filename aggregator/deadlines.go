@@ -33,12 +33,23 @@ func (d *reservationDeadlines) maxInFlight(p *v1alpha1.PodProtector) time.Durati
 	return longest
 }
 
-// of returns the timers of a protector.
-func (d *reservationDeadlines) of(key types.NamespacedName) *quota.Deadlines {
-	timers := d.timers.get(key)
-	if timers == nil {
-		timers = &quota.Deadlines{}
+// observe records the reservations in the newest object of a protector, and returns their timers. It keeps none for a protector without
+// reservations, as most are.
+func (d *reservationDeadlines) observe(key types.NamespacedName, history *v1alpha1.AdmissionHistory, now time.Time) *quota.Deadlines {
+	timers := d.of(key)
+	timers.Observe(history, now)
+	if len(history.Buckets) == 0 {
+		d.timers.forget(key)
+	} else {
 		d.timers.set(key, timers)
 	}
 	return timers
+}
+
+// of returns the timers of the reservations that were last observed.
+func (d *reservationDeadlines) of(key types.NamespacedName) *quota.Deadlines {
+	if timers := d.timers.get(key); timers != nil {
+		return timers
+	}
+	return &quota.Deadlines{}
 }

@@ -67,8 +67,7 @@ func (po *podObserver) observe(
 	ctx context.Context, p *v1alpha1.PodProtector, target *v1alpha1.Target, history *v1alpha1.AdmissionHistory, earlier []countingRule,
 ) (observation, bool, error) {
 	key := keyOf(p)
-	deadlines := po.deadlines.of(key)
-	deadlines.Observe(history, po.monotonic())
+	deadlines := po.deadlines.observe(key, history, po.monotonic())
 	reservations := quota.Reservations(history)
 
 	initial, err := po.initial.readFor(ctx, p, target, len(earlier) > 0)
