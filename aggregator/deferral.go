@@ -62,7 +62,7 @@ func admitsTheSame(a, b *v1alpha1.PodProtector, cellID string) bool {
 
 // withoutNumbers returns a status without the numbers that admitsTheSame ignores.
 func withoutNumbers(p *v1alpha1.PodProtector, cellID string) *v1alpha1.PodProtectorStatus {
-	p = p.DeepCopy()
+	p = withOwnCells(p)
 	p.Status.Summary = v1alpha1.Summary{EstimatedAvailable: p.Status.Summary.EstimatedAvailable}
 	if cell := quota.CellOf(p, cellID); cell != nil {
 		a := &cell.Aggregation

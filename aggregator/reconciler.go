@@ -3,6 +3,7 @@ package aggregator
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -122,13 +123,20 @@ func (r *reconciler) storeStatus(ctx context.Context, p *v1alpha1.PodProtector) 
 // isUnchanged reports whether a and b differ in nothing but the versions and the time of the counts, which alone do not justify a write. A new
 // epoch does: it fences an earlier leader that has not noticed yet that it was deposed.
 func isUnchanged(a, b *v1alpha1.PodProtector, cellID string) bool {
-	b = b.DeepCopy()
+	b = withOwnCells(b)
 	if old, cell := quota.CellOf(a, cellID), quota.CellOf(b, cellID); old != nil && cell != nil {
 		cell.Aggregation.SnapshotVersion = old.Aggregation.SnapshotVersion
 		cell.Aggregation.SettledVersion = old.Aggregation.SettledVersion
 		cell.Aggregation.LastEventTime = old.Aggregation.LastEventTime
 	}
 	return equality.Semantic.DeepEqual(a.Status, b.Status)
+}
+
+// withOwnCells returns a copy of a protector whose entries of cells may be replaced. It shares all else with p.
+func withOwnCells(p *v1alpha1.PodProtector) *v1alpha1.PodProtector {
+	shared := *p
+	shared.Status.Cells = slices.Clone(p.Status.Cells)
+	return &shared
 }
 
 // requeue enqueues the protector for the changes that no event reports.
