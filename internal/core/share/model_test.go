@@ -1,0 +1,325 @@
+package share_test
+
+import (
+	"flag"
+	"fmt"
+	"testing"
+
+	"github.com/breakwater-k8s/breakwater/internal/core/share"
+)
+
+// A model of two cells and the processes that move their shares. It explores all states that are reachable from a start by any order of
+// events: removals on both paths, settlements, deaths, new counts, and steps whose second write is delayed, meets another write or never
+// happens.
+
+const (
+	modelCells = 2
+	// modelPods is the highest number of pods in a cell.
+	modelPods = 2
+)
+
+// model is a state. It is comparable.
+type model struct {
+	floor  int8
+	cells  [modelCells]modelCell
+	delays [3]delayed
+	deaths int8
+}
+
+// modelCell is the truth about a cell and its two objects.
+type modelCell struct {
+	pods int8
+	// shared, recorded, counted, reservedCopy and reserved are in the protector: whether the cell has a share, L_c, A_c, a copy of
+	// |H_c| of the share, and reservations that the protector has itself. frozen is the copy of these that remains when the share has them.
+	shared                                            bool
+	recorded, counted, reservedCopy, reserved, frozen int8
+	wanted                                            int8
+	// exists, closed, local and localReserved are the share: l_c and its reservations.
+	exists, closed       bool
+	local, localReserved int8
+}
+
+// delayed is the second write of a step, which a process has not sent yet.
+type delayed struct {
+	kind  share.Kind
+	floor int8
+	// fresh reports that the object has not changed since the process read it.
+	fresh bool
+}
+
+func (d delayed) before(o delayed) bool {
+	if d.kind != o.kind {
+		return d.kind < o.kind
+	}
+	if d.floor != o.floor {
+		return d.floor < o.floor
+	}
+	return !d.fresh && o.fresh
+}
+
+// cellOfProcess maps processes to cells: two processes for the first cell believe to lead it.
+func cellOfProcess(process int) int { return []int{0, 0, 1}[process] }
+
+func (m *model) protector() *share.Protector {
+	p := &share.Protector{Floor: int(m.floor)}
+	for i, c := range m.cells {
+		reserved := c.reserved + c.frozen
+		if c.shared {
+			reserved += c.reservedCopy
+		}
+		p.Cells = append(p.Cells, share.Cell{
+			Name: fmt.Sprint(i), Shared: c.shared, Floor: int(c.recorded), Available: int(c.counted), Reserved: int(reserved), Wanted: int(c.wanted),
+		})
+	}
+	return p
+}
+
+func (c *modelCell) share() share.Local {
+	return share.Local{
+		Exists: c.exists, Closed: c.closed, Floor: int(c.local), Available: int(c.pods), Reserved: int(c.localReserved),
+		Unmerged: c.localReserved > 0,
+	}
+}
+
+// protectorWritten and shareWritten make all reads of an object outdated.
+func (m *model) protectorWritten() {
+	for i := range m.delays {
+		if k := m.delays[i].kind; k == share.Raise || k == share.Leave {
+			m.delays[i].fresh = false
+		}
+	}
+}
+
+func (m *model) shareWritten(cell int) {
+	for i := range m.delays {
+		if k := m.delays[i].kind; cellOfProcess(i) == cell && (k == share.Lower || k == share.Enter) {
+			m.delays[i].fresh = false
+		}
+	}
+}
+
+// successors returns all states after one event.
+func (m model) successors(wanted bool) (next []model) {
+	add := func(change func(*model) bool) {
+		n := m
+		if !change(&n) {
+			return
+		}
+		if n.delays[1].before(n.delays[0]) { // both processes are alike
+			n.delays[0], n.delays[1] = n.delays[1], n.delays[0]
+		}
+		next = append(next, n)
+	}
+	for i := range m.cells {
+		add(func(n *model) bool { return n.removeByShare(i) })
+		add(func(n *model) bool { return n.removeByProtector(i) })
+		add(func(n *model) bool { return n.settle(i) })
+		add(func(n *model) bool { return n.die(i) })
+		add(func(n *model) bool { return n.count(i) })
+		add(func(n *model) bool { n.cells[i].wanted = 1 - n.cells[i].wanted; return n.cells[i].shared })
+	}
+	for process := range m.delays {
+		for _, wants := range []bool{true, wanted} {
+			add(func(n *model) bool { return n.begin(process, wants) })
+		}
+		add(func(n *model) bool { return n.finish(process) })
+	}
+	return next
+}
+
+// removeByShare admits a removal by an open share, whether the webhook's view of the protector is outdated or not.
+func (m *model) removeByShare(cell int) bool {
+	c := &m.cells[cell]
+	if !c.exists || c.closed || c.pods-c.localReserved-1 < c.local {
+		return false
+	}
+	c.localReserved++
+	m.shareWritten(cell)
+	return true
+}
+
+// removeByProtector admits a removal by compare-and-swap on the protector.
+func (m *model) removeByProtector(cell int) bool {
+	c, kept := &m.cells[cell], 0
+	for _, one := range m.protector().Cells {
+		kept += one.Kept()
+	}
+	if c.shared || c.counted-c.reserved < 1 || kept-1 < int(m.floor) {
+		return false
+	}
+	c.reserved++
+	m.protectorWritten()
+	return true
+}
+
+// settle ends a removal: the pod is deleted, and the write that drops its reservation counts one pod less.
+func (m *model) settle(cell int) bool {
+	c := &m.cells[cell]
+	switch {
+	case c.localReserved > 0:
+		c.localReserved--
+		m.shareWritten(cell)
+	case c.reserved > 0 && !c.shared:
+		c.reserved--
+		c.counted = c.pods - 1
+		m.protectorWritten()
+	default:
+		return false
+	}
+	c.pods--
+	return true
+}
+
+// die deletes a pod by itself.
+func (m *model) die(cell int) bool {
+	c := &m.cells[cell]
+	if c.pods-c.localReserved-c.reserved < 1 || m.deaths == 1 {
+		return false
+	}
+	c.pods--
+	m.deaths++
+	return true
+}
+
+// count records new counts in the protector.
+func (m *model) count(cell int) bool {
+	c := &m.cells[cell]
+	if c.counted == c.pods && c.reservedCopy == c.localReserved && c.frozen == 0 {
+		return false
+	}
+	c.counted, c.reservedCopy, c.frozen = c.pods, c.localReserved, 0
+	m.protectorWritten()
+	return true
+}
+
+// begin reads both objects, decides on a step, and makes its first write.
+func (m *model) begin(process int, wants bool) bool {
+	cell := cellOfProcess(process)
+	c, p := &m.cells[cell], m.protector()
+	step := share.Next(p, fmt.Sprint(cell), c.share(), wants)
+	floor := int8(step.Floor)
+	pending := delayed{step.Kind, floor, true}
+	switch step.Kind {
+	case share.Create:
+		c.exists, c.closed, c.local = true, true, 0
+		pending = delayed{}
+	case share.Delete:
+		c.exists, c.closed, c.local = false, false, 0
+		pending = delayed{}
+	case share.Raise:
+		c.local = max(c.local, floor)
+	case share.Leave:
+		c.closed = true
+		c.exists = true
+	case share.Lower, share.Enter:
+		if !p.MayRecord(fmt.Sprint(cell), step.Floor) {
+			return false
+		}
+		c.shared, c.recorded = true, floor
+	default:
+		return false
+	}
+	m.delays[process] = pending
+	if step.Kind == share.Lower || step.Kind == share.Enter {
+		m.protectorWritten()
+	} else {
+		m.shareWritten(cell)
+	}
+	return true
+}
+
+// finish makes the second write of a step, if it is not outdated.
+func (m *model) finish(process int) bool {
+	d := m.delays[process]
+	m.delays[process] = delayed{}
+	if !d.fresh {
+		return d.kind != ""
+	}
+	cell := cellOfProcess(process)
+	c := &m.cells[cell]
+	switch d.kind {
+	case share.Raise:
+		c.recorded = d.floor
+		m.protectorWritten()
+	case share.Leave:
+		c.shared, c.recorded, c.wanted = false, 0, 0
+		c.reserved, c.localReserved, c.reservedCopy, c.frozen = c.reserved+c.localReserved, 0, 0, 0
+		c.counted = c.pods
+		m.protectorWritten()
+	case share.Lower:
+		c.local = d.floor
+		m.shareWritten(cell)
+	case share.Enter:
+		c.closed, c.local = false, d.floor
+		c.localReserved, c.reserved, c.frozen = c.localReserved+c.reserved, 0, c.frozen+c.reserved
+		m.shareWritten(cell)
+	default:
+		return false
+	}
+	return true
+}
+
+// problem returns what is wrong with a state; "" if nothing.
+func (m *model) problem() string {
+	left := int8(0)
+	for i, c := range m.cells {
+		left += c.pods - c.localReserved - c.reserved
+		isOpen := c.exists && !c.closed
+		switch {
+		case c.shared && isOpen && c.local < c.recorded:
+			return fmt.Sprintf("rule S2: the share of cell %d is %d, recorded is %d", i, c.local, c.recorded)
+		case !c.shared && isOpen:
+			return fmt.Sprintf("rule S6: cell %d decides on both objects", i)
+		}
+	}
+	if left+m.deaths < m.floor {
+		return fmt.Sprintf("%d pods are left and %d died, floor %d", left, m.deaths, m.floor)
+	}
+	return ""
+}
+
+// explore visits all states that can be reached from a start, and returns the first path to a problem.
+func explore(start model, wanted bool, limit int) (path []model, visited int) {
+	before, queue := map[model]model{start: start}, []model{start}
+	for len(queue) > 0 && len(before) < limit {
+		state := queue[0]
+		queue = queue[1:]
+		if state.problem() != "" {
+			for ; state != start; state = before[state] {
+				path = append(path, state)
+			}
+			return append(path, start), len(before)
+		}
+		for _, next := range state.successors(wanted) {
+			if _, known := before[next]; !known {
+				before[next] = state
+				queue = append(queue, next)
+			}
+		}
+	}
+	return nil, len(before)
+}
+
+var states = flag.Int("states", 60_000, "limit of the states that TestAllStatesKeepTheFloor visits for each start; there are up to 10 million")
+
+// No order of events breaks the rules, whatever is delayed.
+func TestAllStatesKeepTheFloor(t *testing.T) {
+	for floor := range int8(4) {
+		for _, wanted := range []bool{true, false} {
+			t.Run(fmt.Sprintf("floor=%d/leaving=%v", floor, !wanted), func(t *testing.T) {
+				start := model{floor: floor}
+				for i := range start.cells {
+					start.cells[i].pods, start.cells[i].counted = modelPods, modelPods
+				}
+				path, visited := explore(start, wanted, *states)
+				t.Logf("%d states, complete %v", visited, visited < *states)
+				for i := len(path) - 1; i >= 0; i-- {
+					t.Logf("%+v", path[i])
+				}
+				if len(path) > 0 {
+					t.Error(path[0].problem())
+				}
+			})
+		}
+	}
+}

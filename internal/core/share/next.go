@@ -1,0 +1,156 @@
+package share
+
+// Kind is what a step does. The comments name its writes, in their order: see the package's documentation.
+type Kind string
+
+const (
+	// Nothing is left to do.
+	Nothing Kind = ""
+	// Create creates the share, closed.
+	Create Kind = "Create"
+	// Enter records the share in the protector, and then opens it with all reservations that the protector has for the cell.
+	Enter Kind = "Enter"
+	// Raise raises the share in the cell's cluster, if it is lower, and then records it in the protector.
+	Raise Kind = "Raise"
+	// Lower lowers the share in the protector, if it is higher, and then in the cell's cluster.
+	Lower Kind = "Lower"
+	// Leave closes the share, and then gives the cell and all its reservations back to the protector.
+	Leave Kind = "Leave"
+	// Delete deletes a share that the protector does not record.
+	Delete Kind = "Delete"
+)
+
+// Step is one step for a cell. Floor is the share after it, for Enter, Raise and Lower.
+type Step struct {
+	Kind  Kind
+	Floor int
+}
+
+// Next returns the next step for a cell. wanted reports whether the protector wants shares, and the cell can have one: it is false for a
+// protector or a Cell that is being deleted. Next is a function of what was read, so all processes that have read the same agree.
+func Next(p *Protector, cell string, local Local, wanted bool) Step {
+	own := p.cell(cell)
+	switch {
+	case !wanted && own.Shared:
+		return Step{Kind: Leave}
+	case !wanted && local.Exists && (!local.Closed || local.Unmerged):
+		return Step{Kind: Leave}
+	case !wanted && local.Exists:
+		return Step{Kind: Delete}
+	case !wanted:
+		return Step{}
+	case !local.Exists:
+		return Step{Kind: Create}
+	case !own.Shared:
+		return p.enter(own, local)
+	case local.Closed:
+		return Step{Enter, own.Floor}
+	default:
+		return p.move(own, local)
+	}
+}
+
+// enter returns the step by which a cell gets a share.
+func (p *Protector) enter(own Cell, local Local) Step {
+	if own.Void && !local.Closed {
+		return Step{Enter, local.Floor} // a restore of the core has undone the entry
+	}
+	if p.FloorUnknown || own.Void {
+		return Step{}
+	}
+	all := 0
+	for _, c := range p.Cells {
+		all += max(c.Available-c.Reserved, 0)
+	}
+	part := own.Kept()
+	if all > 0 {
+		part = divideUp(p.Floor*max(own.Kept(), 0), all)
+	}
+	others := p.promised() - own.Kept()
+	if floor := max(part, p.Floor-others, 0); p.MayRecord(own.Name, floor) {
+		return Step{Enter, floor}
+	}
+	return Step{}
+}
+
+// move returns the step by which the share of a cell changes.
+func (p *Protector) move(own Cell, local Local) Step {
+	if own.Void {
+		return Step{Raise, local.Floor} // it records the share again
+	}
+	if local.Floor < own.Floor {
+		return Step{Raise, own.Floor} // a restore of the cell's cluster has undone a raise
+	}
+	if p.FloorUnknown {
+		return Step{}
+	}
+	if more := max(p.missing(own, local), p.given(own, local)); more > 0 {
+		return Step{Raise, own.Floor + more}
+	}
+	if less := p.taken(own); less > 0 && p.MayRecord(own.Name, own.Floor-less) {
+		return Step{Lower, own.Floor - less}
+	}
+	if local.Floor > own.Floor {
+		return Step{Lower, own.Floor} // an earlier step has stopped between its writes
+	}
+	return Step{}
+}
+
+// missing returns by how much the cell must raise its share because the floor is not kept (rule S4): its part by the budget that it has left
+// or, if all cells together have too little, by its pods.
+func (p *Protector) missing(own Cell, local Local) int {
+	slack := p.sum(Cell.slack)
+	ownSlack := min(own.slack(), max(local.Available-local.Reserved-local.Floor, 0))
+	more := 0
+	if short := p.Floor - p.kept(); short > 0 && slack > 0 {
+		more = min(divideUp(short*own.slack(), slack), ownSlack)
+	}
+	// The sum of all shares must reach the floor even if there are too few pods.
+	if short := p.Floor - p.promised() - slack; short > 0 {
+		if pods := p.sum(func(c Cell) int { return max(c.Available, 0) }); pods > 0 {
+			more += divideUp(short*max(own.Available, 0), pods)
+		} else {
+			more += short
+		}
+	}
+	return more
+}
+
+// given returns by how much the cell raises its share so that other cells can lower theirs: half of the budget of all cells that do not want
+// more themselves, or as much as is wanted if that is more. It gives nothing while the others have not taken what was given before.
+func (p *Protector) given(own Cell, local Local) int {
+	wanted := p.sum(Cell.wants)
+	slack := p.sum(func(c Cell) int {
+		if c.wants() > 0 {
+			return 0
+		}
+		return c.slack()
+	})
+	if wanted == 0 || own.wants() > 0 || slack == 0 || p.surplus() > 0 {
+		return 0
+	}
+	give := min(max(divideUp(slack, 2), wanted), slack)
+	return min(divideUp(give*own.slack(), slack), own.slack(), max(local.Available-local.Reserved-local.Floor, 0))
+}
+
+// surplus is by how much shares may fall.
+func (p *Protector) surplus() int {
+	return max(min(p.promised(), p.kept())-p.Floor, 0)
+}
+
+// taken returns by how much the cell lowers its share: its part of the surplus, by what cells want or, if no cell wants more, by their
+// shares.
+func (p *Protector) taken(own Cell) int {
+	surplus, part := p.surplus(), Cell.wants
+	if p.sum(part) == 0 {
+		part = func(c Cell) int { return c.Floor }
+	}
+	all := p.sum(part)
+	if surplus == 0 || all == 0 || part(own) == 0 {
+		return 0
+	}
+	return min(divideUp(surplus*part(own), all), own.Floor)
+}
+
+// divideUp returns a/b, rounded up.
+func divideUp(a, b int) int { return (a + b - 1) / b }

@@ -1,0 +1,120 @@
+package share_test
+
+import (
+	"fmt"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/breakwater-k8s/breakwater/internal/core/share"
+)
+
+// settled performs the steps of all cells in turn until none is left, as if each process saw every write at once.
+func settled(t *rapid.T, p *share.Protector, locals []share.Local) (*share.Protector, int) {
+	steps := 0
+	for {
+		done := true
+		for i := range locals {
+			name := fmt.Sprint(i)
+			step := share.Next(p, name, locals[i], true)
+			if step.Kind == share.Nothing {
+				continue
+			}
+			if done, steps = false, steps+1; steps > 1000 {
+				t.Fatalf("Next() does not come to rest: %+v, %+v, next %+v", p, locals, step)
+			}
+			if step.Kind != share.Create && !p.MayRecord(name, step.Floor) {
+				t.Fatalf("Next() = %+v, which MayRecord() does not allow: %+v", step, p)
+			}
+			perform(&p.Cells[i], &locals[i], step)
+		}
+		if done {
+			return p, steps
+		}
+	}
+}
+
+// perform makes both writes of a step.
+func perform(c *share.Cell, l *share.Local, step share.Step) {
+	switch step.Kind {
+	case share.Create:
+		l.Exists, l.Closed = true, true
+	case share.Enter:
+		l.Closed, l.Floor, l.Available, l.Reserved = false, step.Floor, c.Available, c.Reserved
+		c.Shared, c.Floor, c.Void = true, step.Floor, false
+	case share.Raise, share.Lower:
+		c.Floor, l.Floor, c.Void = step.Floor, step.Floor, false
+	case share.Leave, share.Delete, share.Nothing:
+	}
+	if c.Shared && c.Wanted > 0 && c.Available-c.Reserved-c.Floor > 0 {
+		c.Wanted = 0 // its removal is admitted when it is tried again
+	}
+}
+
+// All cells get a share, and the shares come to rest: they add up to the floor, dead pods are made up for as far as possible, and a cell
+// that wants budget has some if any cell has.
+func TestSharesComeToRest(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := &share.Protector{Floor: rapid.IntRange(0, 40).Draw(t, "floor")}
+		locals := make([]share.Local, rapid.IntRange(1, 5).Draw(t, "cells"))
+		for i := range locals {
+			p.Cells = append(p.Cells, share.Cell{Name: fmt.Sprint(i), Available: rapid.IntRange(0, 20).Draw(t, "available")})
+		}
+		if p, _ = settled(t, p, locals); !allShared(p) {
+			t.Fatalf("cells without a share: %+v", p)
+		}
+		for range rapid.IntRange(1, 6).Draw(t, "rounds") {
+			at := rapid.IntRange(0, len(locals)-1).Draw(t, "cell")
+			c, l := &p.Cells[at], &locals[at]
+			switch rapid.SampledFrom([]string{"die", "grow", "want", "floor", "restore"}).Draw(t, "event") {
+			case "die":
+				c.Available = rapid.IntRange(0, c.Available).Draw(t, "left")
+			case "grow":
+				c.Available += rapid.IntRange(0, 10).Draw(t, "more")
+			case "want":
+				if c.Available-c.Reserved <= c.Floor {
+					c.Wanted = rapid.IntRange(1, 5).Draw(t, "wanted")
+				}
+			case "floor":
+				p.Floor = rapid.IntRange(0, 40).Draw(t, "floor")
+			case "restore": // of the core, to a time when the shares were others
+				for i := range p.Cells {
+					p.Cells[i].Void, p.Cells[i].Floor = true, rapid.IntRange(0, 20).Draw(t, "restored")
+				}
+			}
+			l.Available, l.Reserved = c.Available, c.Reserved
+			p, _ = settled(t, p, locals)
+			checkRest(t, p, locals)
+		}
+	})
+}
+
+func allShared(p *share.Protector) bool {
+	for _, c := range p.Cells {
+		if !c.Shared {
+			return false
+		}
+	}
+	return true
+}
+
+func checkRest(t *rapid.T, p *share.Protector, locals []share.Local) {
+	shares, left, kept := 0, 0, 0
+	for i, c := range p.Cells {
+		if c.Void || locals[i].Floor != c.Floor {
+			t.Fatalf("cell %d has share %d, recorded %+v", i, locals[i].Floor, c)
+		}
+		shares, left, kept = shares+c.Floor, left+c.Available-c.Reserved, kept+c.Kept()
+	}
+	if shares < p.Floor {
+		t.Fatalf("all shares are %d, want at least the floor %d: %+v", shares, p.Floor, p.Cells)
+	}
+	if want := min(p.Floor, left); kept != want {
+		t.Fatalf("%d pods are kept, want %d: %+v", kept, want, p.Cells)
+	}
+	for i, c := range p.Cells {
+		if c.Wanted > 0 && left > p.Floor && c.Available > c.Reserved && c.Available-c.Reserved <= c.Floor {
+			t.Fatalf("cell %d wants budget and has none, %d pods are left, floor %d: %+v", i, left, p.Floor, p.Cells)
+		}
+	}
+}

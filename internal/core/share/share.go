@@ -1,0 +1,132 @@
+package share
+
+import "slices"
+
+// Protector is what the core records of a protector.
+type Protector struct {
+	// Floor is F. It is unknown while FloorUnknown is set.
+	Floor        int
+	FloorUnknown bool
+	// Cells are all cells that have counted the protector.
+	Cells []Cell
+}
+
+// Cell is what the core records of a cell.
+type Cell struct {
+	Name string
+	// Shared reports whether the cell decides on its share; Floor is L_c then.
+	Shared bool
+	Floor  int
+	// Available and Reserved are A_c and |H_c|: the reservations that the protector has for the cell, and those of its share.
+	Available, Reserved int
+	// Void reports that the record is older than a restore of the core.
+	Void bool
+	// Wanted is the number of removals that the share has denied, and for which the cell asks for budget of other cells.
+	Wanted int
+}
+
+// Local is the share in the cell's own cluster.
+type Local struct {
+	Exists bool
+	// Closed reports that it admits nothing.
+	Closed bool
+	// Floor is l_c.
+	Floor int
+	// Available and Reserved are A_c and |H_c| of the share's own count.
+	Available, Reserved int
+	// Unmerged reports that it has reservations that the core does not record.
+	Unmerged bool
+}
+
+// Kept returns the number of pods that the cell keeps whatever it can reach.
+func (c Cell) Kept() int {
+	left := c.Available - c.Reserved
+	if c.Shared {
+		return min(c.Floor, left)
+	}
+	return left
+}
+
+// slack returns the number of pods that the cell may still remove by its share.
+func (c Cell) slack() int {
+	if !c.Shared || c.Void {
+		return 0
+	}
+	return max(c.Available-c.Reserved-c.Floor, 0)
+}
+
+// wants returns the number of removals for which the cell has no budget, and could use that of other cells.
+func (c Cell) wants() int {
+	if c.slack() > 0 {
+		return 0
+	}
+	return max(min(c.Wanted, c.Kept()), 0)
+}
+
+// promised is Σ L_c, with the pods that are left in cells without a share.
+func (p *Protector) promised() (sum int) {
+	for _, c := range p.Cells {
+		if c.Shared {
+			sum += c.Floor
+		} else {
+			sum += c.Available - c.Reserved
+		}
+	}
+	return sum
+}
+
+// kept is Σ min(L_c, A_c − |H_c|).
+func (p *Protector) kept() (sum int) {
+	for _, c := range p.Cells {
+		sum += c.Kept()
+	}
+	return sum
+}
+
+// sum adds up a number of the cells with a share.
+func (p *Protector) sum(of func(Cell) int) (sum int) {
+	for _, c := range p.Cells {
+		if c.Shared {
+			sum += of(c)
+		}
+	}
+	return sum
+}
+
+// cell returns the record of a cell; the zero Cell if there is none.
+func (p *Protector) cell(name string) Cell {
+	for _, c := range p.Cells {
+		if c.Name == name {
+			return c
+		}
+	}
+	return Cell{Name: name}
+}
+
+// with returns p with another record of a cell.
+func (p *Protector) with(c Cell) *Protector {
+	changed := *p
+	changed.Cells = slices.Clone(p.Cells)
+	at := slices.IndexFunc(changed.Cells, func(o Cell) bool { return o.Name == c.Name })
+	if at < 0 {
+		changed.Cells = append(changed.Cells, c)
+	} else {
+		changed.Cells[at] = c
+	}
+	return &changed
+}
+
+// MayRecord reports whether the share of a cell may be recorded as to, in a write of the protector that p describes (rules S3, S4 and S5). A
+// share that does not fall may always be recorded, and so may the share of a cell that has not recorded it since the core was restored.
+func (p *Protector) MayRecord(cell string, to int) bool {
+	own := p.cell(cell)
+	if own.Void || own.Shared && to >= own.Floor { // after a restore of the core, the cell's own cluster has the truth
+		return true
+	}
+	if p.FloorUnknown || slices.ContainsFunc(p.Cells, func(c Cell) bool { return c.Void && c.Name != cell }) {
+		return false
+	}
+	own.Shared, own.Floor = true, to
+	after := p.with(own)
+	return after.promised() >= p.Floor && after.kept() >= min(p.Floor, p.kept())
+}
