@@ -1,4 +1,4 @@
-package share
+package floorshare
 
 // Kind is what a step does. The comments name its writes, in their order: see the package's documentation.
 type Kind string

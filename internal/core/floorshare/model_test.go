@@ -1,11 +1,11 @@
-package share_test
+package floorshare_test
 
 import (
 	"flag"
 	"fmt"
 	"testing"
 
-	"github.com/breakwater-k8s/breakwater/internal/core/share"
+	"github.com/breakwater-k8s/breakwater/internal/core/floorshare"
 )
 
 // A model of two cells and the processes that move their shares. It explores all states that are reachable from a start by any order of
@@ -41,7 +41,7 @@ type modelCell struct {
 
 // delayed is the second write of a step, which a process has not sent yet.
 type delayed struct {
-	kind  share.Kind
+	kind  floorshare.Kind
 	floor int8
 	// fresh reports that the object has not changed since the process read it.
 	fresh bool
@@ -60,22 +60,22 @@ func (d delayed) before(o delayed) bool {
 // cellOfProcess maps processes to cells: two processes for the first cell believe to lead it.
 func cellOfProcess(process int) int { return []int{0, 0, 1}[process] }
 
-func (m *model) protector() *share.Protector {
-	p := &share.Protector{Floor: int(m.floor)}
+func (m *model) protector() *floorshare.Protector {
+	p := &floorshare.Protector{Floor: int(m.floor)}
 	for i, c := range m.cells {
 		reserved := c.reserved + c.frozen
 		if c.shared {
 			reserved += c.reservedCopy
 		}
-		p.Cells = append(p.Cells, share.Cell{
+		p.Cells = append(p.Cells, floorshare.Cell{
 			Name: fmt.Sprint(i), Shared: c.shared, Floor: int(c.recorded), Available: int(c.counted), Reserved: int(reserved), Wanted: int(c.wanted),
 		})
 	}
 	return p
 }
 
-func (c *modelCell) share() share.Local {
-	return share.Local{
+func (c *modelCell) share() floorshare.Local {
+	return floorshare.Local{
 		Exists: c.exists, Closed: c.closed, Floor: int(c.local), Available: int(c.pods), Reserved: int(c.localReserved),
 		Unmerged: c.localReserved > 0,
 	}
@@ -84,7 +84,7 @@ func (c *modelCell) share() share.Local {
 // protectorWritten and shareWritten make all reads of an object outdated.
 func (m *model) protectorWritten() {
 	for i := range m.delays {
-		if k := m.delays[i].kind; k == share.Raise || k == share.Leave {
+		if k := m.delays[i].kind; k == floorshare.Raise || k == floorshare.Leave {
 			m.delays[i].fresh = false
 		}
 	}
@@ -92,7 +92,7 @@ func (m *model) protectorWritten() {
 
 func (m *model) shareWritten(cell int) {
 	for i := range m.delays {
-		if k := m.delays[i].kind; cellOfProcess(i) == cell && (k == share.Lower || k == share.Enter) {
+		if k := m.delays[i].kind; cellOfProcess(i) == cell && (k == floorshare.Lower || k == floorshare.Enter) {
 			m.delays[i].fresh = false
 		}
 	}
@@ -196,22 +196,22 @@ func (m *model) count(cell int) bool {
 func (m *model) begin(process int, wants bool) bool {
 	cell := cellOfProcess(process)
 	c, p := &m.cells[cell], m.protector()
-	step := share.Next(p, fmt.Sprint(cell), c.share(), wants)
+	step := floorshare.Next(p, fmt.Sprint(cell), c.share(), wants)
 	floor := int8(step.Floor)
 	pending := delayed{step.Kind, floor, true}
 	switch step.Kind {
-	case share.Create:
+	case floorshare.Create:
 		c.exists, c.closed, c.local = true, true, 0
 		pending = delayed{}
-	case share.Delete:
+	case floorshare.Delete:
 		c.exists, c.closed, c.local = false, false, 0
 		pending = delayed{}
-	case share.Raise:
+	case floorshare.Raise:
 		c.local = max(c.local, floor)
-	case share.Leave:
+	case floorshare.Leave:
 		c.closed = true
 		c.exists = true
-	case share.Lower, share.Enter:
+	case floorshare.Lower, floorshare.Enter:
 		if !p.MayRecord(fmt.Sprint(cell), step.Floor) {
 			return false
 		}
@@ -220,7 +220,7 @@ func (m *model) begin(process int, wants bool) bool {
 		return false
 	}
 	m.delays[process] = pending
-	if step.Kind == share.Lower || step.Kind == share.Enter {
+	if step.Kind == floorshare.Lower || step.Kind == floorshare.Enter {
 		m.protectorWritten()
 	} else {
 		m.shareWritten(cell)
@@ -238,18 +238,18 @@ func (m *model) finish(process int) bool {
 	cell := cellOfProcess(process)
 	c := &m.cells[cell]
 	switch d.kind {
-	case share.Raise:
+	case floorshare.Raise:
 		c.recorded = d.floor
 		m.protectorWritten()
-	case share.Leave:
+	case floorshare.Leave:
 		c.shared, c.recorded, c.wanted = false, 0, 0
 		c.reserved, c.localReserved, c.reservedCopy, c.frozen = c.reserved+c.localReserved, 0, 0, 0
 		c.counted = c.pods
 		m.protectorWritten()
-	case share.Lower:
+	case floorshare.Lower:
 		c.local = d.floor
 		m.shareWritten(cell)
-	case share.Enter:
+	case floorshare.Enter:
 		c.closed, c.local = false, d.floor
 		c.localReserved, c.reserved, c.frozen = c.localReserved+c.reserved, 0, c.frozen+c.reserved
 		m.shareWritten(cell)

@@ -1,4 +1,4 @@
-// Package share divides the floor of a protector among cells, so that each cell can decide alone on its own part while the core cluster is
+// Package floorshare divides the floor of a protector among cells, so that each cell can decide alone on its own part while the core cluster is
 // unreachable. It is pure.
 //
 // A cell with a share has a PodProtector in its own cluster, whose minAvailable is the share and whose only cell is this one. The core
@@ -26,4 +26,4 @@
 // Suppose that a Raise and a Lower interleave so that the Raise writes the protector last and the Lower the share. Then the Raise has
 // written the share before the Lower read it, because the Lower's last write succeeded. So the Lower has written the protector after the Raise
 // read it, and the Raise's last write fails. The same holds for Leave and Enter.
-package share
+package floorshare

@@ -1,4 +1,4 @@
-package share_test
+package floorshare_test
 
 import (
 	"fmt"
@@ -6,24 +6,24 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/breakwater-k8s/breakwater/internal/core/share"
+	"github.com/breakwater-k8s/breakwater/internal/core/floorshare"
 )
 
 // settled performs the steps of all cells in turn until none is left, as if each process saw every write at once.
-func settled(t *rapid.T, p *share.Protector, locals []share.Local) (*share.Protector, int) {
+func settled(t *rapid.T, p *floorshare.Protector, locals []floorshare.Local) (*floorshare.Protector, int) {
 	steps := 0
 	for {
 		done := true
 		for i := range locals {
 			name := fmt.Sprint(i)
-			step := share.Next(p, name, locals[i], true)
-			if step.Kind == share.Nothing {
+			step := floorshare.Next(p, name, locals[i], true)
+			if step.Kind == floorshare.Nothing {
 				continue
 			}
 			if done, steps = false, steps+1; steps > 1000 {
 				t.Fatalf("Next() does not come to rest: %+v, %+v, next %+v", p, locals, step)
 			}
-			if step.Kind != share.Create && !p.MayRecord(name, step.Floor) {
+			if step.Kind != floorshare.Create && !p.MayRecord(name, step.Floor) {
 				t.Fatalf("Next() = %+v, which MayRecord() does not allow: %+v", step, p)
 			}
 			perform(&p.Cells[i], &locals[i], step)
@@ -35,16 +35,16 @@ func settled(t *rapid.T, p *share.Protector, locals []share.Local) (*share.Prote
 }
 
 // perform makes both writes of a step.
-func perform(c *share.Cell, l *share.Local, step share.Step) {
+func perform(c *floorshare.Cell, l *floorshare.Local, step floorshare.Step) {
 	switch step.Kind {
-	case share.Create:
+	case floorshare.Create:
 		l.Exists, l.Closed = true, true
-	case share.Enter:
+	case floorshare.Enter:
 		l.Closed, l.Floor, l.Available, l.Reserved = false, step.Floor, c.Available, c.Reserved
 		c.Shared, c.Floor, c.Void = true, step.Floor, false
-	case share.Raise, share.Lower:
+	case floorshare.Raise, floorshare.Lower:
 		c.Floor, l.Floor, c.Void = step.Floor, step.Floor, false
-	case share.Leave, share.Delete, share.Nothing:
+	case floorshare.Leave, floorshare.Delete, floorshare.Nothing:
 	}
 	if c.Shared && c.Wanted > 0 && c.Available-c.Reserved-c.Floor > 0 {
 		c.Wanted = 0 // its removal is admitted when it is tried again
@@ -55,10 +55,10 @@ func perform(c *share.Cell, l *share.Local, step share.Step) {
 // that wants budget has some if any cell has.
 func TestSharesComeToRest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p := &share.Protector{Floor: rapid.IntRange(0, 40).Draw(t, "floor")}
-		locals := make([]share.Local, rapid.IntRange(1, 5).Draw(t, "cells"))
+		p := &floorshare.Protector{Floor: rapid.IntRange(0, 40).Draw(t, "floor")}
+		locals := make([]floorshare.Local, rapid.IntRange(1, 5).Draw(t, "cells"))
 		for i := range locals {
-			p.Cells = append(p.Cells, share.Cell{Name: fmt.Sprint(i), Available: rapid.IntRange(0, 20).Draw(t, "available")})
+			p.Cells = append(p.Cells, floorshare.Cell{Name: fmt.Sprint(i), Available: rapid.IntRange(0, 20).Draw(t, "available")})
 		}
 		if p, _ = settled(t, p, locals); !allShared(p) {
 			t.Fatalf("cells without a share: %+v", p)
@@ -89,7 +89,7 @@ func TestSharesComeToRest(t *testing.T) {
 	})
 }
 
-func allShared(p *share.Protector) bool {
+func allShared(p *floorshare.Protector) bool {
 	for _, c := range p.Cells {
 		if !c.Shared {
 			return false
@@ -98,7 +98,7 @@ func allShared(p *share.Protector) bool {
 	return true
 }
 
-func checkRest(t *rapid.T, p *share.Protector, locals []share.Local) {
+func checkRest(t *rapid.T, p *floorshare.Protector, locals []floorshare.Local) {
 	shares, left, kept := 0, 0, 0
 	for i, c := range p.Cells {
 		if c.Void || locals[i].Floor != c.Floor {
