@@ -10,6 +10,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 	"github.com/breakwater-k8s/breakwater/internal/core/removal"
 )
 
@@ -27,6 +28,14 @@ type decider struct {
 // reserveOrRefuse reserves the removal of a pod with all its protectors, or returns the refusal. It looks at all budgets
 // before it reserves (rule 7), with the same steps as removal.DecideDryRun.
 func (d *decider) reserveOrRefuse(ctx context.Context, cell string, r removal.Request) removal.Answer {
+	answer := d.reserveOnce(ctx, cell, r)
+	if answer.Verdict == removal.VerdictReason(quota.DeniedShared) { // the webhook now knows which object decides
+		return d.reserveOnce(ctx, cell, r)
+	}
+	return answer
+}
+
+func (d *decider) reserveOnce(ctx context.Context, cell string, r removal.Request) removal.Answer {
 	covering, belongs, err := d.covering(ctx, cell, r)
 	if err != nil {
 		return removal.DenyUnknown(r, err) // rule 9
@@ -92,5 +101,6 @@ func (d *decider) covering(ctx context.Context, cell string, r removal.Request) 
 			covering = append(covering, removal.Charge{Core: core.name, Key: key, Protector: protector, Vanished: lost, LeavesCell: leavesCell})
 		}
 	}
-	return covering, belongs, nil
+	covering, err = removal.WithShares(covering, cell) // rule S6
+	return covering, belongs, err
 }

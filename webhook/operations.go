@@ -85,7 +85,7 @@ func applyOps(p *v1alpha1.PodProtector, ops []historyOp) (results []opResult, ch
 			for i, verdict := range quota.Decide(p, removals) { // rule 2: Decide renews the reservation of a repeated request
 				*ops[order[i]].claim = verdict.Claim
 				results[order[i]] = opResult{resultDecided, verdict}
-				changed = changed || verdict.Outcome.Written()
+				changed = changed || verdict.Outcome.Written() || verdict.Recorded
 			}
 			order = order[len(removals):]
 		}

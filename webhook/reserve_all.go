@@ -52,6 +52,9 @@ func (s *chargeReserver) reserveAll(ctx context.Context, charges []removal.Charg
 		switch {
 		case result.kind == resultReleased:
 			continue
+		case verdict.Outcome == quota.DeniedShared: // rule S6: another object decides
+			s.returner.giveBack(ctx, reserved, attempt)
+			return removal.Deny(charges, c, verdict, r)
 		case !verdict.Outcome.Admitted() && attempt.Force:
 			forced = &removal.Override{Verdict: removal.VerdictReason(verdict.Outcome), DeniedBy: &c}
 			continue // as above

@@ -145,6 +145,66 @@ type PodProtectorSpec struct {
 	// +kubebuilder:default={}
 	// +optional
 	AdmissionHistory AdmissionHistorySpec `json:"admissionHistory,omitempty"`
+
+	// CoreOutage defines what a cell does while it cannot reach the core cluster. With Deny, every removal there is denied. With
+	// LocalShare, each cell has a share of the floor for its own pods, on which it decides alone at all times; the core moves shares
+	// between cells. A cell that cannot have a share is treated as with Deny.
+	//
+	// +kubebuilder:default=Deny
+	// +optional
+	CoreOutage CoreOutage `json:"coreOutage,omitempty"`
+
+	// ShareOf marks a PodProtector in the cluster of a cell as the share of a protector of a core cluster. Breakwater creates and deletes
+	// shares, and changes them. Do not set it.
+	//
+	// +optional
+	ShareOf *ShareOf `json:"shareOf,omitempty"`
+}
+
+// CoreOutage defines what a cell does while it cannot reach the core cluster.
+//
+// +kubebuilder:validation:Enum=Deny;LocalShare
+type CoreOutage string
+
+// The values.
+const (
+	CoreOutageDeny       CoreOutage = "Deny"
+	CoreOutageLocalShare CoreOutage = "LocalShare"
+)
+
+// ShareOf identifies the protector of a share.
+//
+// +kubebuilder:validation:XValidation:rule="self.uid == oldSelf.uid && self.cell == oldSelf.cell && self.name == oldSelf.name",message="uid, cell and name are immutable"
+type ShareOf struct {
+	// Name is the name of the protector, in the namespace of the share.
+	//
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+
+	// UID is the UID of the protector.
+	//
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	UID string `json:"uid"`
+
+	// Cell is the name of the Cell whose pods the share protects.
+	//
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Cell string `json:"cell"`
+
+	// Closed makes the share admit no removal. It is closed before the protector gives the cell a share, and when it takes the share
+	// back.
+	//
+	// +optional
+	Closed bool `json:"closed,omitempty"`
+
+	// Revision is a number that changes with each write of a step that moves shares.
+	//
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	Revision int64 `json:"revision,omitempty"`
 }
 
 // TargetRef names a workload in the namespace of the protector's name.
@@ -328,6 +388,12 @@ type PodProtectorStatus struct {
 	// +optional
 	Spread *SpreadStatus `json:"spread,omitempty"`
 
+	// Wanted is the number of removals that a share has denied since it last had budget. Other protectors do not set it.
+	//
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	Wanted int32 `json:"wanted,omitempty"`
+
 	// Cells has the counts and reservations of each cell.
 	//
 	// +listType=map
@@ -377,6 +443,11 @@ type PodProtectorCell struct {
 	// +optional
 	Discount Discount `json:"discount,omitempty"`
 
+	// Share is the share of the floor on which the cell decides alone, in its own cluster. It is unset if the cell has none.
+	//
+	// +optional
+	Share *CellShare `json:"share,omitempty"`
+
 	// Aggregation has the counts of the newest snapshot. The cell's aggregator owns it.
 	Aggregation Aggregation `json:"aggregation"`
 
@@ -384,6 +455,33 @@ type PodProtectorCell struct {
 	//
 	// +optional
 	AdmissionHistory AdmissionHistory `json:"admissionHistory,omitempty"`
+}
+
+// CellShare is the share of a cell, as the core records it. Only the aggregator that leads the cell writes it.
+type CellShare struct {
+	// Floor is the number of pods that the cell keeps, whatever other cells do.
+	//
+	// +kubebuilder:validation:Minimum=0
+	Floor int32 `json:"floor"`
+
+	// Reserved is the number of open reservations of the share, at the time of the counts.
+	//
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	Reserved int32 `json:"reserved,omitempty"`
+
+	// Wanted is the number of removals that the share has denied because other cells have the budget. It is 0 once the cell has budget
+	// again.
+	//
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	Wanted int32 `json:"wanted,omitempty"`
+
+	// Revision is a number that changes with each write of a step that moves shares.
+	//
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	Revision int64 `json:"revision,omitempty"`
 }
 
 // Discount is the reason why the pods of a cell do not count for removals in other cells.

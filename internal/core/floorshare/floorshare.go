@@ -47,8 +47,8 @@ func (c Cell) Kept() int {
 	return left
 }
 
-// slack returns the number of pods that the cell may still remove by its share.
-func (c Cell) slack() int {
+// Slack returns the number of pods that the cell may still remove by its share.
+func (c Cell) Slack() int {
 	if !c.Shared || c.Void {
 		return 0
 	}
@@ -57,7 +57,7 @@ func (c Cell) slack() int {
 
 // wants returns the number of removals for which the cell has no budget, and could use that of other cells.
 func (c Cell) wants() int {
-	if c.slack() > 0 {
+	if c.Slack() > 0 {
 		return 0
 	}
 	return max(min(c.Wanted, c.Kept()), 0)

@@ -99,11 +99,11 @@ func (p *Protector) move(own Cell, local Local) Step {
 // missing returns by how much the cell must raise its share because the floor is not kept (rule S4): its part by the budget that it has left
 // or, if all cells together have too little, by its pods.
 func (p *Protector) missing(own Cell, local Local) int {
-	slack := p.sum(Cell.slack)
-	ownSlack := min(own.slack(), max(local.Available-local.Reserved-local.Floor, 0))
+	slack := p.sum(Cell.Slack)
+	ownSlack := min(own.Slack(), max(local.Available-local.Reserved-local.Floor, 0))
 	more := 0
 	if short := p.Floor - p.kept(); short > 0 && slack > 0 {
-		more = min(divideUp(short*own.slack(), slack), ownSlack)
+		more = min(divideUp(short*own.Slack(), slack), ownSlack)
 	}
 	// The sum of all shares must reach the floor even if there are too few pods.
 	if short := p.Floor - p.promised() - slack; short > 0 {
@@ -124,13 +124,13 @@ func (p *Protector) given(own Cell, local Local) int {
 		if c.wants() > 0 {
 			return 0
 		}
-		return c.slack()
+		return c.Slack()
 	})
 	if wanted == 0 || own.wants() > 0 || slack == 0 || p.surplus() > 0 {
 		return 0
 	}
 	give := min(max(divideUp(slack, 2), wanted), slack)
-	return min(divideUp(give*own.slack(), slack), own.slack(), max(local.Available-local.Reserved-local.Floor, 0))
+	return min(divideUp(give*own.Slack(), slack), own.Slack(), max(local.Available-local.Reserved-local.Floor, 0))
 }
 
 // surplus is by how much shares may fall.

@@ -25,17 +25,14 @@ type Budget struct {
 // Left returns the number of removals that may still be admitted. It is negative if fewer pods than the floor are left.
 func (b Budget) Left() int { return b.Available - b.Reserved - b.Floor }
 
-// BudgetOf adds up the cells of a protector. The result applies to removals in a cell that is not discounted.
+// BudgetOf adds up the cells of a protector. The result applies to removals in a cell that is not discounted and has no share.
 func BudgetOf(p *v1alpha1.PodProtector) Budget {
 	b := Budget{}
 	counted := CountedSpec(&p.Spec)
 	for i := range p.Status.Cells {
 		cell := &p.Status.Cells[i]
-		if cell.Aggregation.CountedSpec == counted {
-			b.Available += int(cell.Aggregation.CountedReplicas)
-		}
-		b.Reserved += Open(&cell.AdmissionHistory)
-		b.Available -= discounted(cell, counted)
+		b.Available += available(cell, counted) - discounted(cell, counted)
+		b.Reserved += reserved(cell)
 	}
 	floor, known := Floor(p)
 	if b.Floor, b.FloorUnknown = floor, !known; !known {

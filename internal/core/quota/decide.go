@@ -60,6 +60,9 @@ const (
 	DeniedDraining Outcome = "Draining"
 	// DeniedFloorUnknown denies: the expected number of pods, from which the floor is computed, is unknown.
 	DeniedFloorUnknown Outcome = "FloorUnknown"
+	// DeniedShared denies: the cell decides on its share, or no longer does. The caller must decide again on the object that applies, also
+	// a forced removal.
+	DeniedShared Outcome = "Shared"
 	// DeniedVanished denies: the protector no longer exists, although it was not released. Decide does not return it. A caller that
 	// detects this does.
 	DeniedVanished Outcome = "Vanished"
@@ -86,10 +89,13 @@ type Verdict struct {
 	Forced Outcome
 	// Claim is the claim that a Reserved or Renewed removal may give back.
 	Claim Claim
+	// Recorded reports that the denial is recorded in the status, which should be written. The denial holds in any case.
+	Recorded bool
 }
 
 // Decide answers removals in their order and records their reservations in p.Status, which must be the caller's own copy. Admissions
-// hold only after the caller has written that status by compare-and-swap.
+// hold only after the caller has written that status by compare-and-swap. A share that denies removals records that it wants budget, and
+// p must be written then, too: see Verdict.Recorded.
 func Decide(p *v1alpha1.PodProtector, removals []Removal) []Verdict {
 	budget := BudgetOf(p)
 	losses := domainLossesOf(p, budget)
@@ -105,6 +111,11 @@ func Decide(p *v1alpha1.PodProtector, removals []Removal) []Verdict {
 			budget.Reserved += charged
 			losses.charge(removal.Cell)
 			budget.Available += own - ownDiscount(p, removal.Cell)
+		}
+	}
+	if countWanted(p, verdicts) {
+		for i := range verdicts {
+			verdicts[i].Recorded = true
 		}
 	}
 	return verdicts
@@ -130,6 +141,10 @@ func decide(p *v1alpha1.PodProtector, budget Budget, losses *domainLosses, r Rem
 		return verdict, 0
 	}
 	cell := CellOf(p, r.Cell)
+	if HasShare(p, r.Cell) || p.Spec.ShareOf != nil && p.Spec.ShareOf.Closed { // rule S6
+		verdict.Outcome = DeniedShared
+		return verdict, 0
+	}
 	at, state := chargeStateOf(cell, r.PodUID)
 	reason := denialReason(p, budget, state)
 	switch {

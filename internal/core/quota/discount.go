@@ -15,7 +15,7 @@ func discounted(cell *v1alpha1.PodProtectorCell, countedSpec string) int {
 	if cell.Discount == "" || cell.Aggregation.CountedSpec != countedSpec {
 		return 0
 	}
-	return max(int(cell.Aggregation.CountedReplicas)-Open(&cell.AdmissionHistory), 0)
+	return max(available(cell, countedSpec)-reserved(cell), 0)
 }
 
 // ownDiscount returns the number of available pods that count only for removals in the cell itself.

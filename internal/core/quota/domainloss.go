@@ -78,11 +78,13 @@ type cellLosses struct {
 	perDomain  []int
 	open       int
 	discounted bool
+	// kept is the share of the cell, which keeps as many pods outside of each domain; math.MaxInt without a share.
+	kept int
 }
 
 // remaining returns the number of pods of the cell that certainly remain without a domain and without the given number of further pods.
 func (c *cellLosses) remaining(domain, more int) int {
-	return max(0, c.known-c.perDomain[domain]-c.open-more)
+	return min(c.kept, max(0, c.known-c.perDomain[domain]-c.open-more))
 }
 
 func domainLossesOf(p *v1alpha1.PodProtector, budget Budget) *domainLosses {
@@ -96,7 +98,10 @@ func domainLossesOf(p *v1alpha1.PodProtector, budget Budget) *domainLosses {
 	spec, others, unknown := CountedSpec(&p.Spec), false, 0
 	for i := range p.Status.Cells {
 		cell := &p.Status.Cells[i]
-		c := &cellLosses{placement: placementIn(p, cell, spec), open: Open(&cell.AdmissionHistory), discounted: cell.Discount != ""}
+		c := &cellLosses{placement: placementIn(p, cell, spec), open: reserved(cell), discounted: cell.Discount != "", kept: math.MaxInt}
+		if cell.Share != nil {
+			c.kept = int(cell.Share.Floor)
+		}
 		for name := range c.domains {
 			l.index[name] = 0
 		}

@@ -1,6 +1,8 @@
 package quota
 
 import (
+	"slices"
+
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
@@ -16,12 +18,12 @@ func Summarize(p *v1alpha1.PodProtector) {
 		number := Saturate(expected)
 		p.Status.ExpectedReplicas = &number
 	}
-	p.Status.Summary = v1alpha1.Summary{
-		Available:          Saturate(budget.Available),
-		Reserved:           Saturate(budget.Reserved),
-		EstimatedAvailable: Saturate(budget.Available - budget.Reserved),
-	}
 	summary, counted := &p.Status.Summary, CountedSpec(&p.Spec)
+	pods := countedPods(p, counted)
+	*summary = v1alpha1.Summary{Available: Saturate(pods), Reserved: Saturate(budget.Reserved), EstimatedAvailable: Saturate(pods - budget.Reserved)}
+	if p.Spec.ShareOf != nil && budget.Left() > 0 {
+		p.Status.Wanted = 0
+	}
 	for i := range p.Status.Cells {
 		if a := &p.Status.Cells[i].Aggregation; a.CountedSpec == counted {
 			summary.Total = AddSaturating(summary.Total, a.TotalReplicas)
@@ -41,9 +43,23 @@ func allowed(p *v1alpha1.PodProtector, budget Budget) int {
 	if budget.FloorUnknown || budget.Floor > 0 && needsRecount(p) {
 		return 0
 	}
+	byShares := allowedByShares(p)
+	if byShares > 0 && !slices.ContainsFunc(p.Status.Cells, func(c v1alpha1.PodProtectorCell) bool { return c.Share == nil }) {
+		return byShares
+	}
 	allowed := min(budget.Left(), domainLossesOf(p, budget).allowed())
 	if limit := int(p.Spec.AdmissionHistory.MaxConcurrentLag); limit > 0 {
 		allowed = min(allowed, limit-budget.Reserved)
 	}
-	return max(allowed, 0)
+	return max(allowed, 0) + byShares
+}
+
+// countedPods returns the number of available pods in the cells that are not discounted, whether they have a share or not.
+func countedPods(p *v1alpha1.PodProtector, counted string) (pods int) {
+	for i := range p.Status.Cells {
+		if cell := &p.Status.Cells[i]; cell.Aggregation.CountedSpec == counted {
+			pods += int(cell.Aggregation.CountedReplicas) - discounted(cell, counted)
+		}
+	}
+	return pods
 }

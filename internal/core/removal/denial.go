@@ -106,9 +106,16 @@ func denialReason(c Charge, verdict quota.Verdict) (why, remedy string) {
 	case quota.DeniedNameless:
 		why = "cannot reserve the removal of a pod without a UID"
 		remedy = "the review is malformed: report this as a bug"
+	case quota.DeniedShared:
+		why = "is just moving between the core cluster and its share in this cell"
+		remedy = "try again"
 	default:
 		why = "would have fewer pods available than its floor"
 		remedy = "try again when more pods are available, or lower the floor where it is declared"
+		if of := c.Protector.Spec.ShareOf; of != nil {
+			why = fmt.Sprintf("would have fewer pods available in cell %q than its share of the floor of PodProtector %q", of.Cell, of.Name)
+			remedy = "try again: other cells give up budget if they have any, and the core cluster is reachable"
+		}
 	}
 	return why, remedy
 }

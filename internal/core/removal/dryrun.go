@@ -20,10 +20,10 @@ func DenyVanished(charges []Charge, r Request) *Answer {
 
 // Preview checks all budgets before any of them is charged, so that a removal that one protector denies need not be reserved with the
 // others and given back, and a denial needs no write, no other replica and no wait for a batch. It returns the denial, or nil. The
-// reservation decides again.
+// reservation decides again, and so does a denial that has to be recorded.
 func Preview(charges []Charge, attempt quota.Removal, r Request) *Answer {
 	for _, c := range charges {
-		if verdict := c.Decide(attempt); !verdict.Outcome.Admitted() {
+		if verdict := c.Decide(attempt); !verdict.Outcome.Admitted() && !verdict.Recorded {
 			denial := Deny(charges, c, verdict, r)
 			return &denial
 		}

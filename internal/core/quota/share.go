@@ -1,0 +1,111 @@
+package quota
+
+import (
+	"slices"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/floorshare"
+)
+
+// A cell with a share decides on it alone, so that the protector can rely on no more pods there than the share: it counts for
+// min(L_c, A_c − |H_c|). See package floorshare, which has the rules.
+
+// available returns A_c of a cell, for a spec. For a cell with a share it returns no more than what the share keeps, in addition to the
+// pods that are reserved.
+func available(cell *v1alpha1.PodProtectorCell, countedSpec string) int {
+	pods := 0
+	if cell.Aggregation.CountedSpec == countedSpec {
+		pods = int(cell.Aggregation.CountedReplicas)
+	}
+	if cell.Share != nil {
+		return min(pods, int(cell.Share.Floor)+reserved(cell))
+	}
+	return pods
+}
+
+// reserved returns |H_c| of a cell: the reservations that the protector has, and those of the share.
+func reserved(cell *v1alpha1.PodProtectorCell) int {
+	open := Open(&cell.AdmissionHistory)
+	if cell.Share != nil {
+		open += int(cell.Share.Reserved)
+	}
+	return open
+}
+
+// HasShare reports whether a cell decides on its share.
+func HasShare(p *v1alpha1.PodProtector, cellID string) bool {
+	cell := CellOf(p, cellID)
+	return cell != nil && cell.Share != nil
+}
+
+// SharesOf returns what a protector records of its shares.
+func SharesOf(p *v1alpha1.PodProtector) *floorshare.Protector {
+	floor, known := Floor(p)
+	shares, counted := &floorshare.Protector{Floor: floor, FloorUnknown: !known}, CountedSpec(&p.Spec)
+	for i := range p.Status.Cells {
+		cell := &p.Status.Cells[i]
+		one := floorshare.Cell{Name: cell.CellID, Reserved: reserved(cell), Void: cell.Aggregation.Void}
+		if cell.Aggregation.CountedSpec == counted {
+			one.Available = int(cell.Aggregation.CountedReplicas)
+		}
+		if cell.Share != nil {
+			one.Shared, one.Floor, one.Wanted = true, int(cell.Share.Floor), int(cell.Share.Wanted)
+		}
+		shares.Cells = append(shares.Cells, one)
+	}
+	return shares
+}
+
+// allowedByShares returns the number of removals that the cells with shares would admit now.
+func allowedByShares(p *v1alpha1.PodProtector) (removals int) {
+	for _, cell := range SharesOf(p).Cells {
+		removals += cell.Slack()
+	}
+	return removals
+}
+
+// MergeReservations adds to a history those reservations of another one whose pods have none in it. Moving a cell between a protector and
+// its share is repeated after a failure.
+func MergeReservations(h *v1alpha1.AdmissionHistory, others *v1alpha1.AdmissionHistory) {
+	known := map[UIDHash]bool{}
+	for r := range Reservations(h) {
+		known[r.Hash] = true
+	}
+	for i := range others.Buckets {
+		bucket := others.Buckets[i].DeepCopy()
+		if isMerged(bucket) {
+			keepMerged(bucket, func(_ int, r Reservation) bool { return !known[r.Hash] })
+		} else if known[HashUID(bucket.PodUID)] {
+			continue
+		}
+		if bucket.Counter > 0 {
+			h.Buckets = append(h.Buckets, *bucket)
+		}
+	}
+}
+
+// countWanted records in a share how many removals it has denied for lack of budget. It reports whether that changed the status: one record
+// is enough until the share has budget again.
+func countWanted(p *v1alpha1.PodProtector, verdicts []Verdict) (changed bool) {
+	if p.Spec.ShareOf == nil || p.Status.Wanted > 0 {
+		return false
+	}
+	for _, v := range verdicts {
+		if v.Outcome == DeniedNoBudget {
+			p.Status.Wanted++
+		}
+	}
+	return p.Status.Wanted > 0
+}
+
+// HasMore reports whether a history has a reservation that another one lacks.
+func HasMore(h, than *v1alpha1.AdmissionHistory) bool {
+	var missing []UIDHash
+	for r := range Reservations(h) {
+		missing = append(missing, r.Hash)
+	}
+	for r := range Reservations(than) {
+		missing = slices.DeleteFunc(missing, func(hash UIDHash) bool { return hash == r.Hash })
+	}
+	return len(missing) > 0
+}
