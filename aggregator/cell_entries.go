@@ -71,8 +71,8 @@ func (e *cellEntries) ensure(p *v1alpha1.PodProtector) *v1alpha1.PodProtectorCel
 // drain removes the cell from a protector, or marks it as draining while it has reservations.
 func (e *cellEntries) drain(p *v1alpha1.PodProtector) {
 	cell := quota.CellOf(p, e.start.cell.Name)
-	if cell == nil || !e.draining.Load() {
-		return
+	if cell == nil || cell.Share != nil || !e.draining.Load() {
+		return // a cell that is drained gives its share back first
 	}
 	if len(cell.AdmissionHistory.Buckets) > 0 {
 		cell.Discount = v1alpha1.DiscountDraining

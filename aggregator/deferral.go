@@ -69,6 +69,9 @@ func withoutNumbers(p *v1alpha1.PodProtector, cellID string) *v1alpha1.PodProtec
 		a.TotalReplicas, a.AvailableReplicas, a.ReadyReplicas, a.RunningReplicas, a.ScheduledReplicas, a.CountedReplicas = 0, 0, 0, 0, 0, 0
 		a.SnapshotVersion, a.SettledVersion, a.LastEventTime = "", "", metav1.MicroTime{}
 		cell.AdmissionHistory = v1alpha1.AdmissionHistory{}
+		if cell.Share != nil {
+			cell.Share.Reserved = 0
+		}
 	}
 	return &p.Status
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -38,6 +39,8 @@ type leadership struct {
 	trigger    *updateTrigger
 	// published is what node guards read.
 	published *guardPublisher
+	// cell is the Cell as it was last read.
+	cell atomic.Pointer[v1alpha1.Cell]
 	// stop ends the leadership, for a reason.
 	stop context.CancelCauseFunc
 	log  logr.Logger
@@ -139,6 +142,10 @@ func (a *Aggregator) assemble(
 		},
 		events: &protectorEvents{cell: cell, recorder: a.events},
 		rounds: enqueuer.rounds, queue: queue, metrics: a.metrics, clock: a.clock, monotonic: a.monotonic, log: log,
+		ofShares: a.options.OfShares,
+	}
+	if shares := a.options.Shares; shares != nil {
+		l.reconciler.shares = &shareKeeper{cell: cell, shares: shares.GetClient(), draining: entries.draining.Load, log: log}
 	}
 	return l
 }
@@ -152,6 +159,7 @@ func endReason(ctx context.Context) string {
 
 // applyCell applies the settings of the Cell.
 func (l *leadership) applyCell(cell *v1alpha1.Cell) {
+	l.cell.Store(cell)
 	l.deadlines.admission.Store(int64(cell.Spec.AdmissionDeadlineOrDefault()))
 	l.snapshot.eventSettlement.setMode(cell.Spec.Settlement)
 	l.trigger.labels.Store(matchingLabels(cell.Spec.PodSelector))
@@ -172,6 +180,7 @@ func (l *leadership) run(ctx context.Context) {
 		running.Go(func() { l.heartbeat.run(ctx) })
 		running.Go(func() { l.trigger.run(ctx) })
 		running.Go(func() { l.published.run(ctx) })
+		running.Go(func() { l.reconciler.shares.run(ctx, l.cell.Load) })
 		running.Go(func() { l.enqueuer.recountAfterSteps(ctx) })
 		for range l.options.Workers {
 			running.Go(func() { l.runWorker(ctx) })

@@ -35,7 +35,10 @@ type reconciler struct {
 	pods        *podObserver
 	workloads   *workloadResolver
 	// states are those of the parts, for protectors that are not counted any more.
-	states    protectorStates
+	states protectorStates
+	// shares moves the shares of the cell; nil if it has none. ofShares reports that this leadership counts for shares, and for nothing else.
+	shares    *shareKeeper
+	ofShares  bool
 	heartbeat *cellHeartbeat
 	events    *protectorEvents
 	rounds    *roundTracer
@@ -56,7 +59,7 @@ func (r *reconciler) reconcile(ctx context.Context, key types.NamespacedName) er
 	defer r.ownership.endWork(key.Namespace)
 	p, err := r.protectors.Newest(ctx, key)
 	for {
-		if apierrors.IsNotFound(err) {
+		if apierrors.IsNotFound(err) || err == nil && (p.Spec.ShareOf != nil) != r.ofShares {
 			r.forget(key)
 			return nil
 		}
@@ -83,11 +86,18 @@ func (r *reconciler) write(ctx context.Context, key types.NamespacedName, p *v1a
 		r.requeue(key, p, work)
 		return nil
 	}
-	r.entries.drain(p)
-	summarize(p)
 	if !r.ownership.canWrite(key.Namespace) {
 		return nil
 	}
+	finish, err := r.shares.prepare(ctx, p)
+	if isOutdated(err) {
+		r.queue.AddAfter(key, shareRetryInterval)
+		return nil
+	} else if err != nil {
+		return err
+	}
+	r.entries.drain(p)
+	summarize(p)
 	r.metrics.spread.record(key, p)
 	if work.settled.HasAny() || work.becameAvailable || !isUnchanged(before, p, r.cell) {
 		if wait := r.deferral.wait(before, p, &work); wait > 0 {
@@ -109,6 +119,21 @@ func (r *reconciler) write(ctx context.Context, key types.NamespacedName, p *v1a
 	}
 	r.deferral.end(key)
 	r.requeue(key, p, work)
+	return r.finishStep(ctx, key, finish)
+}
+
+// shareRetryInterval is the time after which a step of a share that met another write is tried again.
+const shareRetryInterval = 100 * time.Millisecond
+
+// finishStep makes the write of a share that follows the write of its protector; nil if there is none.
+func (r *reconciler) finishStep(ctx context.Context, key types.NamespacedName, finish func(context.Context) error) error {
+	if finish == nil {
+		return nil
+	}
+	if err := finish(ctx); err != nil && !isOutdated(err) {
+		return fmt.Errorf("write the share of the cell: %w", err)
+	}
+	r.queue.AddAfter(key, shareRetryInterval)
 	return nil
 }
 

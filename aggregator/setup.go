@@ -25,6 +25,7 @@ import (
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -58,6 +59,10 @@ type Options struct {
 	Workers int
 	// Trigger causes events in a cell of mode Clock or Status; the zero value disables it.
 	Trigger Trigger
+	// Shares reaches the shares of the cell in its cluster, whose watch must see them all; nil gives the cell no shares.
+	Shares cluster.Cluster
+	// OfShares makes the aggregator count for shares, and for nothing else. Its core is the cluster of the cell then.
+	OfShares bool
 	// NodeGuardNamespace is where node guards read which pods are protected, in the cell's cluster; empty publishes nothing.
 	NodeGuardNamespace string
 	// ProbeEvery is the interval of the cell's readiness probes, for metrics; 0 disables them.
@@ -205,7 +210,7 @@ func (a *Aggregator) connect(ctx context.Context, mgr manager.Manager) error {
 		UpdateFunc: func(old, obj any) { a.history.replaced(old, obj); a.protectorSeen(obj) },
 		DeleteFunc: func(obj any) { a.history.deleted(obj); a.protectorChanged(obj) },
 	})
-	if err != nil || a.options.Membership == nil {
+	if err := errors.Join(err, a.watchShares(ctx)); err != nil || a.options.Membership == nil {
 		return err
 	}
 	return a.watchSlotOwnership(ctx, mgr)

@@ -174,7 +174,7 @@ const (
 
 // ShareOf identifies the protector of a share.
 //
-// +kubebuilder:validation:XValidation:rule="self.uid == oldSelf.uid && self.cell == oldSelf.cell && self.name == oldSelf.name",message="uid, cell and name are immutable"
+// +kubebuilder:validation:XValidation:rule="self.cell == oldSelf.cell && self.name == oldSelf.name",message="cell and name are immutable"
 type ShareOf struct {
 	// Name is the name of the protector, in the namespace of the share.
 	//

@@ -38,6 +38,11 @@ func HasShare(p *v1alpha1.PodProtector, cellID string) bool {
 	return cell != nil && cell.Share != nil
 }
 
+// IsShareOf reports whether a share belongs to a protector, or to a lost one that it replaces.
+func IsShareOf(share *v1alpha1.ShareOf, p *v1alpha1.PodProtector) bool {
+	return share.Name == p.Name && (share.UID == string(p.UID) || share.UID == p.Annotations[v1alpha1.AnnotationRestored])
+}
+
 // SharesOf returns what a protector records of its shares.
 func SharesOf(p *v1alpha1.PodProtector) *floorshare.Protector {
 	floor, known := Floor(p)

@@ -13,7 +13,7 @@ import (
 func WithShares(covering []Charge, cell string) ([]Charge, error) {
 	isShareOf := func(c, of Charge) bool {
 		share := c.Protector.Spec.ShareOf
-		return share != nil && share.Cell == cell && share.UID == string(of.Protector.UID)
+		return share != nil && share.Cell == cell && quota.IsShareOf(share, of.Protector)
 	}
 	var charges []Charge
 	for _, c := range covering {

@@ -13,7 +13,7 @@ import (
 func TestWithShares(t *testing.T) {
 	protector := func(name, uid string, sharedIn ...string) removal.Charge {
 		p := &v1alpha1.PodProtector{}
-		p.UID = types.UID(uid)
+		p.Name, p.UID = name, types.UID(uid)
 		p.Status.Cells = []v1alpha1.PodProtectorCell{{CellID: "a"}, {CellID: "b"}}
 		for i := range p.Status.Cells {
 			if slices.Contains(sharedIn, p.Status.Cells[i].CellID) {
@@ -24,7 +24,7 @@ func TestWithShares(t *testing.T) {
 	}
 	share := func(cell, uid string) removal.Charge {
 		p := &v1alpha1.PodProtector{}
-		p.Spec.ShareOf = &v1alpha1.ShareOf{UID: uid, Cell: cell}
+		p.Spec.ShareOf = &v1alpha1.ShareOf{Name: map[string]string{"1": "web", "2": "other"}[uid], UID: uid, Cell: cell}
 		return removal.Charge{Core: cell, Key: types.NamespacedName{Name: "share-of-" + uid}, Protector: p}
 	}
 	for claim, c := range map[string]struct {

@@ -1,0 +1,316 @@
+package aggregator
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/floorshare"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+)
+
+// shareKeeper performs the steps by which the shares of the cell change: see package floorshare, and the order of writes there. A nil
+// shareKeeper performs none. It is safe for concurrent use. One worker at a time handles a protector.
+type shareKeeper struct {
+	cell string
+	// shares reads and writes the shares in the cell's cluster. Its reads may lag, since every write is a compare-and-swap.
+	shares client.Client
+	// draining reports whether the Cell is being deleted.
+	draining func() bool
+	log      logr.Logger
+}
+
+// prepare begins the next step for a protector that was just aggregated, in p, which the caller writes. It writes the share first if the
+// step begins with that, or returns the write of the share that must follow. An error is that of the cell's API server.
+func (k *shareKeeper) prepare(ctx context.Context, p *v1alpha1.PodProtector) (finish func(context.Context) error, err error) {
+	cell := k.cellOf(p)
+	if cell == nil {
+		return nil, nil
+	}
+	stored, err := k.find(ctx, p)
+	if err != nil {
+		return nil, fmt.Errorf("read the share of the cell: %w", err)
+	}
+	k.record(cell, stored)
+	step := floorshare.Next(quota.SharesOf(p), k.cell, k.localOf(cell, stored), k.wantsShare(p))
+	if step.Kind != floorshare.Nothing {
+		k.log.V(1).Info("Moving share", "protector", keyOf(p), "step", step.Kind, "share", step.Floor)
+	}
+	switch step.Kind {
+	case floorshare.Create:
+		return nil, k.create(ctx, p)
+	case floorshare.Delete:
+		return nil, k.delete(ctx, stored)
+	case floorshare.Raise:
+		return nil, k.raise(ctx, cell, stored, step.Floor)
+	case floorshare.Leave:
+		return nil, k.leave(ctx, cell, stored)
+	case floorshare.Lower, floorshare.Enter:
+		if !quota.SharesOf(p).MayRecord(k.cell, step.Floor) {
+			return nil, nil
+		}
+		recordShare(cell, step.Floor)
+		if step.Kind == floorshare.Lower {
+			return func(ctx context.Context) error { return k.setFloor(ctx, stored, step.Floor) }, nil
+		}
+		return func(ctx context.Context) error { return k.open(ctx, p, stored, step.Floor) }, nil
+	default:
+		return nil, k.followSpec(ctx, p, stored)
+	}
+}
+
+// cellOf returns the entry of the cell; nil if there is none, or no keeper.
+func (k *shareKeeper) cellOf(p *v1alpha1.PodProtector) *v1alpha1.PodProtectorCell {
+	if k == nil || p.Spec.ShareOf != nil {
+		return nil
+	}
+	return quota.CellOf(p, k.cell)
+}
+
+// wantsShare reports whether the cell should have a share.
+func (k *shareKeeper) wantsShare(p *v1alpha1.PodProtector) bool {
+	return p.Spec.CoreOutage == v1alpha1.CoreOutageLocalShare && p.DeletionTimestamp == nil && !k.draining()
+}
+
+// find returns the share of a protector, or of the lost one that it replaces; nil if there is none.
+func (k *shareKeeper) find(ctx context.Context, p *v1alpha1.PodProtector) (*v1alpha1.PodProtector, error) {
+	all := &v1alpha1.PodProtectorList{}
+	if err := k.shares.List(ctx, all, client.InNamespace(p.Namespace)); err != nil {
+		return nil, err
+	}
+	for i := range all.Items {
+		if of := all.Items[i].Spec.ShareOf; of != nil && of.Cell == k.cell && quota.IsShareOf(of, p) {
+			return &all.Items[i], nil
+		}
+	}
+	return nil, nil
+}
+
+// record updates what the protector records of the share. An open share has all reservations that the protector had for the cell, and so
+// they are dropped in the write that records how many there are.
+func (k *shareKeeper) record(cell *v1alpha1.PodProtectorCell, stored *v1alpha1.PodProtector) {
+	if cell.Share == nil || stored == nil {
+		return
+	}
+	cell.Share.Reserved, cell.Share.Wanted = 0, stored.Status.Wanted
+	if own := quota.CellOf(stored, k.cell); own != nil {
+		cell.Share.Reserved = quota.Saturate(quota.Open(&own.AdmissionHistory))
+		if !stored.Spec.ShareOf.Closed {
+			cell.AdmissionHistory = v1alpha1.AdmissionHistory{}
+			if own.Aggregation.CountedSpec == cell.Aggregation.CountedSpec { // the two are counted by different streams
+				cell.Aggregation.CountedReplicas = min(cell.Aggregation.CountedReplicas, own.Aggregation.CountedReplicas)
+			}
+		}
+	}
+}
+
+// localOf describes the stored share.
+func (k *shareKeeper) localOf(cell *v1alpha1.PodProtectorCell, stored *v1alpha1.PodProtector) floorshare.Local {
+	if stored == nil {
+		return floorshare.Local{}
+	}
+	local := floorshare.Local{Exists: true, Closed: stored.Spec.ShareOf.Closed, Floor: stored.Spec.MinAvailable.IntValue()}
+	if own := quota.CellOf(stored, k.cell); own != nil {
+		local.Available, local.Reserved = int(own.Aggregation.CountedReplicas), quota.Open(&own.AdmissionHistory)
+		local.Unmerged = quota.HasMore(&own.AdmissionHistory, &cell.AdmissionHistory)
+	}
+	return local
+}
+
+// create creates the share, closed.
+func (k *shareKeeper) create(ctx context.Context, p *v1alpha1.PodProtector) error {
+	hash := sha256.Sum256([]byte(p.UID))
+	share := &v1alpha1.PodProtector{
+		ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: shareName(p.Name, hex.EncodeToString(hash[:4]))},
+		Spec:       *shareSpec(p, k.cell),
+	}
+	share.Spec.ShareOf.Closed = true
+	return k.shares.Create(ctx, share)
+}
+
+// shareName returns the name of a share. The hash of the protector's UID tells the shares of several cores from each other.
+func shareName(protector, hash string) string {
+	const maxLength = 200
+	return strings.TrimRight(protector[:min(len(protector), maxLength)], ".-") + ".share-" + hash
+}
+
+// shareSpec returns the spec of a protector's share, without its floor.
+func shareSpec(p *v1alpha1.PodProtector, cell string) *v1alpha1.PodProtectorSpec {
+	spec := p.Spec.DeepCopy()
+	spec.MinAvailable, spec.MaxUnavailable, spec.ExpectedReplicas, spec.CoreOutage = v1alpha1.Pods(0), nil, nil, v1alpha1.CoreOutageDeny
+	spec.ShareOf = &v1alpha1.ShareOf{Name: p.Name, UID: string(p.UID), Cell: cell}
+	return spec
+}
+
+// followSpec copies a changed spec of the protector to the share.
+func (k *shareKeeper) followSpec(ctx context.Context, p, stored *v1alpha1.PodProtector) error {
+	if stored == nil {
+		return nil
+	}
+	spec := shareSpec(p, k.cell)
+	spec.MinAvailable = stored.Spec.MinAvailable
+	spec.ShareOf.Closed, spec.ShareOf.Revision = stored.Spec.ShareOf.Closed, stored.Spec.ShareOf.Revision
+	if equality.Semantic.DeepEqual(spec, &stored.Spec) {
+		return nil
+	}
+	stored.Spec = *spec
+	return k.shares.Update(ctx, stored)
+}
+
+func (k *shareKeeper) delete(ctx context.Context, stored *v1alpha1.PodProtector) error {
+	return client.IgnoreNotFound(k.shares.Delete(ctx, stored, client.Preconditions{UID: &stored.UID, ResourceVersion: &stored.ResourceVersion}))
+}
+
+// raise raises the share before the caller records it.
+func (k *shareKeeper) raise(ctx context.Context, cell *v1alpha1.PodProtectorCell, stored *v1alpha1.PodProtector, floor int) error {
+	if err := k.setFloor(ctx, stored, max(floor, stored.Spec.MinAvailable.IntValue())); err != nil {
+		return err
+	}
+	recordShare(cell, floor)
+	return nil
+}
+
+// setFloor writes the floor of a share. It changes the share in any case.
+func (k *shareKeeper) setFloor(ctx context.Context, stored *v1alpha1.PodProtector, floor int) error {
+	stored.Spec.MinAvailable = v1alpha1.Pods(quota.Saturate(floor))
+	stored.Spec.ShareOf.Revision++
+	return k.shares.Update(ctx, stored)
+}
+
+// recordShare records the share of the cell. It changes the protector in any case.
+func recordShare(cell *v1alpha1.PodProtectorCell, floor int) {
+	if cell.Share == nil {
+		cell.Share = &v1alpha1.CellShare{}
+	}
+	cell.Share.Floor = quota.Saturate(floor)
+	cell.Share.Revision++
+}
+
+// open opens a share with all reservations that the protector has for the cell. The counts of the share begin at the version of those of
+// the protector, so that no older count is paired with these reservations.
+func (k *shareKeeper) open(ctx context.Context, p, stored *v1alpha1.PodProtector, floor int) error {
+	from := quota.CellOf(p, k.cell)
+	own := quota.CellOf(stored, k.cell)
+	if own == nil {
+		stored.Status.Cells = append(stored.Status.Cells, v1alpha1.PodProtectorCell{CellID: k.cell})
+		own = quota.CellOf(stored, k.cell)
+	}
+	quota.MergeReservations(&own.AdmissionHistory, &from.AdmissionHistory)
+	startCountsAfter(&own.Aggregation, &from.Aggregation)
+	if err := k.shares.Status().Update(ctx, stored); err != nil {
+		return err
+	}
+	stored.Spec.ShareOf.Closed = false
+	return k.setFloor(ctx, stored, floor)
+}
+
+// leave closes the share, and gives its reservations back to the protector. The reservations of a share that was lost are unknown.
+func (k *shareKeeper) leave(ctx context.Context, cell *v1alpha1.PodProtectorCell, stored *v1alpha1.PodProtector) error {
+	cell.Share = nil
+	if stored == nil {
+		quota.VoidCounts(&cell.Aggregation)
+		return nil
+	}
+	stored.Spec.ShareOf.Closed = true
+	if err := k.setFloor(ctx, stored, stored.Spec.MinAvailable.IntValue()); err != nil {
+		return err
+	}
+	if own := quota.CellOf(stored, k.cell); own != nil { // as it was at the write
+		quota.MergeReservations(&cell.AdmissionHistory, &own.AdmissionHistory)
+		startCountsAfter(&cell.Aggregation, &own.Aggregation)
+	}
+	return nil
+}
+
+// startCountsAfter invalidates counts until an aggregator counts again, from a snapshot that is not older than other counts of the cell.
+func startCountsAfter(counts, other *v1alpha1.Aggregation) {
+	version := max(
+		parseVersion(counts.SnapshotVersion), parseVersion(counts.SettledVersion), parseVersion(other.SnapshotVersion), parseVersion(other.SettledVersion))
+	counts.CountedSpec, counts.Holder, counts.SettledVersion = "", "", formatVersion(version)
+}
+
+// isOutdated reports whether an error means that the share was changed or deleted since it was read.
+func isOutdated(err error) bool {
+	return apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err)
+}
+
+// syncCell copies the settings of the Cell to the cluster of the cell, where the aggregator that counts for shares reads them.
+func (k *shareKeeper) syncCell(ctx context.Context, cell *v1alpha1.Cell) error {
+	spec := *cell.Spec.DeepCopy()
+	spec.KubeconfigSecretRef = nil
+	stored := &v1alpha1.Cell{}
+	switch err := k.shares.Get(ctx, client.ObjectKey{Name: k.cell}, stored); {
+	case apierrors.IsNotFound(err):
+		return k.shares.Create(ctx, &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: k.cell}, Spec: spec})
+	case err != nil:
+		return err
+	case equality.Semantic.DeepEqual(spec, stored.Spec):
+		return nil
+	}
+	stored.Spec = spec
+	return k.shares.Update(ctx, stored)
+}
+
+// syncCellInterval is how often the settings of the Cell are compared with those in the cluster of the cell.
+const syncCellInterval = 10 * time.Second
+
+// run keeps the settings of the Cell up to date in the cluster of the cell, until ctx ends.
+func (k *shareKeeper) run(ctx context.Context, current func() *v1alpha1.Cell) {
+	if k == nil {
+		return
+	}
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
+		if err := k.syncCell(ctx, current()); err != nil && ctx.Err() == nil {
+			k.log.Error(err, "Failed to copy the settings of the Cell to its cluster, for shares")
+		}
+	}, syncCellInterval)
+}
+
+// watchShares enqueues the protector of each share that changes.
+func (a *Aggregator) watchShares(ctx context.Context) error {
+	if a.options.Shares == nil {
+		return nil
+	}
+	informer, err := a.options.Shares.GetCache().GetInformer(ctx, &v1alpha1.PodProtector{})
+	if err != nil {
+		return fmt.Errorf("watch shares: %w", err)
+	}
+	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { a.shareChanged(nil, obj) },
+		UpdateFunc: a.shareChanged,
+		DeleteFunc: func(obj any) { a.shareChanged(nil, obj) },
+	})
+	return err
+}
+
+// shareChanged enqueues the protector of a share: at once if the share wants budget, otherwise after the aggregation rate.
+func (a *Aggregator) shareChanged(old, obj any) {
+	if tombstone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
+		obj = tombstone.Obj
+	}
+	share, ok := obj.(*v1alpha1.PodProtector)
+	l := a.current.Load()
+	if !ok || l == nil || share.Spec.ShareOf == nil || share.Spec.ShareOf.Cell != a.options.Cell || !l.ownership.owns(share.Namespace) {
+		return
+	}
+	key := types.NamespacedName{Namespace: share.Namespace, Name: share.Spec.ShareOf.Name}
+	before, ok := old.(*v1alpha1.PodProtector)
+	if !ok || before.Status.Wanted != share.Status.Wanted || before.Generation != share.Generation {
+		l.queue.Add(key)
+		return
+	}
+	l.queue.AddAfter(key, aggregationRate(share))
+}
