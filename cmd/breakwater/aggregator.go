@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.opentelemetry.io/otel/attribute"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
@@ -36,6 +37,8 @@ type aggregatorFlags struct {
 	allCells      bool
 	nodeGuard     bool
 	guardsIn      string
+	shares        bool
+	ofShares      bool
 }
 
 func aggregatorCommand() *cobra.Command {
@@ -83,6 +86,9 @@ namespaces; create, get, update and delete leases in the ring's shardNamespace.`
 	flags.DurationVar(&f.trigger.Every, "update-trigger-period", 5*time.Second, "time between two changes of that pod")
 	flags.BoolVar(&f.nodeGuard, "node-guard", false, "publish which pods are protected as ConfigMaps in the cell's cluster, for node guards")
 	flags.StringVar(&f.guardsIn, "node-guard-namespace", "breakwater-system", "`namespace` of these ConfigMaps, in which node guards look for them")
+	flags.BoolVar(&f.shares, "shares", false, "give the cell shares of protectors with coreOutage LocalShare, as PodProtectors in its cluster, which needs the CustomResourceDefinitions; "+
+		"the webhook of the cell must have the cluster as one more --core, and an aggregator must run with --of-shares")
+	flags.BoolVar(&f.ofShares, "of-shares", false, "count for the shares of the cell: both kubeconfigs are those of the cell's cluster")
 	flags.IntVar(&f.workers, "workers", 8, "maximum number of protectors that are written concurrently")
 	f.ringFlags.bind(flags, "each cell")
 	f.traceFlags.bind(flags)
@@ -97,6 +103,9 @@ func (f *aggregatorFlags) validate() error {
 	}
 	if problems := validation.IsDNS1123Label(f.name); !f.allCells && len(problems) > 0 {
 		all = append(all, fmt.Errorf("--cell %q is not the name of a Cell: %s", f.name, problems[0]))
+	}
+	if f.allCells && (f.shares || f.ofShares) || f.shares && f.ofShares {
+		all = append(all, errors.New("--shares and --of-shares are for one --cell each: run one aggregator with each of them"))
 	}
 	if f.leaseDuration < 2*time.Second {
 		all = append(all, fmt.Errorf("--lease-duration %s: want at least 2s", f.leaseDuration))
@@ -207,7 +216,13 @@ func (f *aggregatorFlags) setUpCell(ctx context.Context, mgr manager.Manager, op
 	if err := addFollowers(mgr, follower); err != nil {
 		return err
 	}
-	options.CellConfig = cell
+	options.CellConfig, options.OfShares = cell, f.ofShares
+	if f.shares {
+		options.Shares, err = cluster.New(cell, func(o *cluster.Options) { o.Scheme = mgr.GetScheme() })
+		if err := errors.Join(err, mgr.Add(options.Shares)); err != nil {
+			return fmt.Errorf("read shares in the cluster of the cell: %w", err)
+		}
+	}
 	return aggregator.SetupWithManager(ctx, mgr, options)
 }
 

@@ -4,6 +4,7 @@ package install
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -47,6 +48,8 @@ type Options struct {
 	// Kubeconfig returns the kubeconfig file that a component uses for a cluster, for tests that put a proxy in between. nil
 	// means the cluster's own.
 	Kubeconfig func(component string, cluster federation.Cluster) string
+	// Shares gives the cells shares of protectors with coreOutage LocalShare.
+	Shares bool
 	// Metrics makes the components serve metrics: see MetricsAddresses.
 	Metrics bool
 	// Grace is how long a process may take to end before it is killed. 0 means five seconds.
@@ -79,14 +82,14 @@ func Start(ctx context.Context, options Options) (*Installation, error) {
 }
 
 func (i *Installation) start(ctx context.Context) error {
-	if err := i.prepareCores(ctx); err != nil {
+	if err := errors.Join(i.prepareCores(ctx), i.prepareShares(ctx)); err != nil {
 		return err
 	}
 	var err error
 	if i.webhooks, err = i.newWebhooks(); err != nil {
 		return err
 	}
-	wanted := slices.Clone(i.webhooks.replicas)
+	wanted := append(slices.Clone(i.webhooks.replicas), i.shareAggregators()...)
 	for _, core := range i.options.Cores {
 		wanted = append(wanted, component{name: GeneratorName(core.Name()), arguments: []string{
 			"generator", "--kubeconfig=" + i.options.Kubeconfig(GeneratorName(core.Name()), core), "--leader-elect=false",
@@ -120,7 +123,7 @@ func (i *Installation) aggregators(core federation.Cluster) (wanted []component)
 	}
 	for _, worker := range i.options.Workers {
 		name := AggregatorName(core.Name(), worker.Name())
-		add(name, "--cell="+worker.Name(), "--kubeconfig="+i.options.Kubeconfig(name, worker))
+		add(name, "--cell="+worker.Name(), "--kubeconfig="+i.options.Kubeconfig(name, worker), fmt.Sprintf("--shares=%v", i.options.Shares))
 	}
 	return wanted
 }

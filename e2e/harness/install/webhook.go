@@ -52,9 +52,7 @@ func (i *Installation) newWebhooks() (*webhooks, error) {
 	}
 	for n, address := range hooks.addresses.all() {
 		arguments := []string{"webhook", "--listen=" + address, "--tls-cert=" + hooks.certificateFile, "--tls-key=" + hooks.keyFile}
-		for _, core := range i.options.Cores {
-			arguments = append(arguments, "--core="+core.Name()+"="+i.options.Kubeconfig(WebhookName(n), core))
-		}
+		arguments = append(arguments, i.coreArguments(WebhookName(n))...)
 		if !i.options.CellsByObjects {
 			for _, worker := range i.options.Workers {
 				arguments = append(arguments, "--cell="+worker.Name()+"="+i.options.Kubeconfig(WebhookName(n), worker))

@@ -84,7 +84,7 @@ func (p *Protector) move(own Cell, local Local) Step {
 	if p.FloorUnknown {
 		return Step{}
 	}
-	if more := max(p.missing(own, local), p.given(own, local)); more > 0 {
+	if more := max(p.missing(own, local), p.given(own, local), p.balanced(own, local)); more > 0 {
 		return Step{Raise, own.Floor + more}
 	}
 	if less := p.taken(own); less > 0 && p.MayRecord(own.Name, own.Floor-less) {
@@ -133,17 +133,44 @@ func (p *Protector) given(own Cell, local Local) int {
 	return min(divideUp(give*own.Slack(), slack), own.Slack(), max(local.Available-local.Reserved-local.Floor, 0))
 }
 
+// balanced returns by how much the cell raises its share because its part of the budget is much larger than that of other cells, in proportion
+// to their pods. Otherwise some cell could have no budget left in an outage. It does nothing while any cell wants budget, and tolerates an
+// eighth of the budget, so that shares do not follow each pod.
+func (p *Protector) balanced(own Cell, local Local) int {
+	slack := p.sum(Cell.Slack)
+	more, tolerated := p.target(own)-own.Floor, max(divideUp(slack, 8), 1)
+	if p.sum(Cell.wants) > 0 || p.surplus() > 0 || more <= tolerated {
+		return 0
+	}
+	return max(min(more, own.Slack(), local.Available-local.Reserved-local.Floor), 0)
+}
+
+// target returns the share of a cell in proportion to its pods, rounded down.
+func (p *Protector) target(c Cell) int {
+	pods := func(c Cell) int { return max(c.Available-c.Reserved, 0) }
+	unshared, all := 0, p.sum(pods)
+	for _, o := range p.Cells {
+		if !o.Shared {
+			unshared += pods(o)
+		}
+	}
+	if all == 0 {
+		return 0
+	}
+	return max(p.Floor-unshared, 0) * pods(c) / all
+}
+
 // surplus is by how much shares may fall.
 func (p *Protector) surplus() int {
 	return max(min(p.promised(), p.kept())-p.Floor, 0)
 }
 
-// taken returns by how much the cell lowers its share: its part of the surplus, by what cells want or, if no cell wants more, by their
-// shares.
+// taken returns by how much the cell lowers its share: its part of the surplus, by what cells want or, if no cell wants more, by how much
+// their shares are above those in proportion to their pods.
 func (p *Protector) taken(own Cell) int {
 	surplus, part := p.surplus(), Cell.wants
 	if p.sum(part) == 0 {
-		part = func(c Cell) int { return c.Floor }
+		part = func(c Cell) int { return max(c.Floor-p.target(c), 0) }
 	}
 	all := p.sum(part)
 	if surplus == 0 || all == 0 || part(own) == 0 {

@@ -98,6 +98,15 @@ func allShared(p *floorshare.Protector) bool {
 	return true
 }
 
+func anyWants(p *floorshare.Protector) bool {
+	for _, c := range p.Cells {
+		if c.Wanted > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 func checkRest(t *rapid.T, p *floorshare.Protector, locals []floorshare.Local) {
 	shares, left, kept := 0, 0, 0
 	for i, c := range p.Cells {
@@ -112,7 +121,14 @@ func checkRest(t *rapid.T, p *floorshare.Protector, locals []floorshare.Local) {
 	if want := min(p.Floor, left); kept != want {
 		t.Fatalf("%d pods are kept, want %d: %+v", kept, want, p.Cells)
 	}
+	slack := 0
+	for _, c := range p.Cells {
+		slack += c.Slack()
+	}
 	for i, c := range p.Cells {
+		if fair := slack * c.Available / max(left, 1); fair > len(p.Cells)*(1+(slack+7)/8) && c.Slack() == 0 && c.Wanted == 0 && !anyWants(p) {
+			t.Fatalf("cell %d has no budget, its part of %d would be %d: %+v", i, slack, fair, p.Cells)
+		}
 		if c.Wanted > 0 && left > p.Floor && c.Available > c.Reserved && c.Available-c.Reserved <= c.Floor {
 			t.Fatalf("cell %d wants budget and has none, %d pods are left, floor %d: %+v", i, left, p.Floor, p.Cells)
 		}

@@ -1,0 +1,143 @@
+// Package outage_test tests cells that go on while their core is unreachable.
+package outage_test
+
+import (
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/e2e"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/install"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
+)
+
+var suite = e2e.NewSuite("federated", func(o *install.Options) { o.Shares = true })
+
+func TestMain(m *testing.M) { os.Exit(suite.Main(m)) }
+
+// fixture is a protector with shares, and its pods.
+type fixture struct {
+	*e2e.Fixture
+	floor int
+}
+
+func newFixture(l *e2e.Fixture, floor, pods int) *fixture {
+	l.Helper()
+	l.CreateProtector(floor, func(spec *v1alpha1.PodProtectorSpec) { spec.CoreOutage = v1alpha1.CoreOutageLocalShare })
+	l.CreateBarePods(l.Application(pods))
+	f := &fixture{l, floor}
+	f.waitForShares()
+	return f
+}
+
+// waitForShares waits until all cells have shares that add up to the floor, and whose objects are open.
+func (f *fixture) waitForShares() {
+	f.Helper()
+	f.Eventually(func() string {
+		sum := 0
+		for _, cell := range f.GetProtector().Status.Cells {
+			if cell.Share == nil || cell.Share.Floor >= cell.Aggregation.CountedReplicas {
+				return fmt.Sprintf("cell %s has no share, or no budget: %+v", cell.CellID, cell.Share)
+			}
+			sum += int(cell.Share.Floor)
+		}
+		if sum != f.floor {
+			return fmt.Sprintf("all shares are %d, want %d", sum, f.floor)
+		}
+		for i := range f.Cells {
+			if share := f.share(i); share == nil || share.Spec.ShareOf.Closed || len(share.Status.Cells) == 0 || share.Status.Cells[0].Aggregation.CountedSpec == "" {
+				return fmt.Sprintf("the share of cell %d is not open: %+v", i, share)
+			}
+		}
+		return ""
+	})
+}
+
+// share returns the share of a cell; nil if there is none.
+func (f *fixture) share(cell int) *v1alpha1.PodProtector {
+	f.Helper()
+	c, err := install.Client(f.Federation().Workers()[cell])
+	f.Must(err)
+	list := &v1alpha1.PodProtectorList{}
+	f.Must(c.List(f.Context(), list, client.InNamespace(f.Namespace)))
+	if len(list.Items) == 0 {
+		return nil
+	}
+	return &list.Items[0]
+}
+
+// deleteUntilDenied deletes pods of a cell, one after the other, until a deletion has been denied for that long. It returns how many were
+// admitted.
+func (f *fixture) deleteUntilDenied(cell storm.Cell, patience time.Duration) (admitted int) {
+	f.Helper()
+	for last := time.Now(); time.Since(last) < patience; {
+		pods := f.ExistingPods(cell)
+		if len(pods) == 0 {
+			return admitted
+		}
+		if err := f.DeletePod(cell, pods[0].Name); err == nil {
+			admitted, last = admitted+1, time.Now()
+		}
+	}
+	return admitted
+}
+
+func TestCellUsesTheBudgetOfAllCells(t *testing.T) {
+	suite.Claim(t, "while the core is reachable, one cell can use the whole budget", func(l *e2e.Fixture) {
+		f := newFixture(l, 12, 20)
+		if got, want := f.deleteUntilDenied(l.Cells[0], 10*time.Second), 8; got != want {
+			l.Errorf("%d removals were admitted, want %d", got, want)
+		}
+		if got := f.CountExistingPods(); got != f.floor {
+			l.Errorf("%d pods are left, want the floor %d", got, f.floor)
+		}
+	})
+}
+
+func TestCoreOutage(t *testing.T) {
+	suite.Claim(t, "while the core is unreachable, each cell uses its own share, and afterwards shares move again", func(l *e2e.Fixture) {
+		core, ok := l.Federation().Cores()[0].(federation.Faults)
+		if !ok {
+			l.Skip("this backend cannot stop an API server")
+		}
+		f := newFixture(l, 12, 20)
+		l.Must(core.Kill(federation.APIServer))
+		lost := time.Now()
+		admitted := 0
+		for _, cell := range l.Cells {
+			n := f.deleteUntilDenied(cell, 3*time.Second)
+			l.Logf("%d removals were admitted in cell %s, %s after the core was lost", n, cell.Name, time.Since(lost))
+			if n == 0 {
+				l.Errorf("no removal was admitted in cell %s", cell.Name)
+			}
+			admitted += n
+		}
+		if admitted != 8 || f.CountExistingPods() != f.floor {
+			l.Errorf("%d removals were admitted and %d pods are left, want 8 and %d", admitted, f.CountExistingPods(), f.floor)
+		}
+		// New pods are counted in the cell.
+		more := l.Application(4)
+		more.Instance = "more"
+		l.Must(more.DeployBare(l.Context(), l.Cells[:1]))
+		f.Eventually(func() string {
+			if got, want := f.share(0).Status.DisruptionsAllowed, int32(4); got != want {
+				return fmt.Sprintf("the share allows %d removals, want %d", got, want)
+			}
+			return ""
+		})
+		l.Must(core.Restart(l.Context(), federation.APIServer))
+		back := time.Now()
+		if got, want := f.deleteUntilDenied(l.Cells[1], 20*time.Second), 4; got != want {
+			l.Errorf("%d removals were admitted in the other cell, want %d", got, want)
+		}
+		l.Logf("the other cell had used the budget %s after the core was back", time.Since(back))
+		if got := f.CountExistingPods(); got != f.floor {
+			l.Errorf("%d pods are left, want the floor %d", got, f.floor)
+		}
+	})
+}
