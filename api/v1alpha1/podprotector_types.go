@@ -148,7 +148,8 @@ type PodProtectorSpec struct {
 
 	// CoreOutage defines what a cell does while it cannot reach the core cluster. With Deny, every removal there is denied. With
 	// LocalShare, each cell has a share of the floor for its own pods, on which it decides alone at all times; the core moves shares
-	// between cells. A cell that cannot have a share is treated as with Deny.
+	// between cells. A cell that cannot have a share is treated as with Deny. LocalShare is experimental: restores of a core or a cell
+	// are not tested with it.
 	//
 	// +kubebuilder:default=Deny
 	// +optional

@@ -86,9 +86,9 @@ namespaces; create, get, update and delete leases in the ring's shardNamespace.`
 	flags.DurationVar(&f.trigger.Every, "update-trigger-period", 5*time.Second, "time between two changes of that pod")
 	flags.BoolVar(&f.nodeGuard, "node-guard", false, "publish which pods are protected as ConfigMaps in the cell's cluster, for node guards")
 	flags.StringVar(&f.guardsIn, "node-guard-namespace", "breakwater-system", "`namespace` of these ConfigMaps, in which node guards look for them")
-	flags.BoolVar(&f.shares, "shares", false, "give the cell shares of protectors with coreOutage LocalShare, as PodProtectors in its cluster, which needs the CustomResourceDefinitions; "+
+	flags.BoolVar(&f.shares, "shares", false, "experimental: give the cell shares of protectors with coreOutage LocalShare, as PodProtectors in its cluster, which needs the CustomResourceDefinitions; "+
 		"the webhook of the cell must have the cluster as one more --core, and an aggregator must run with --of-shares")
-	flags.BoolVar(&f.ofShares, "of-shares", false, "count for the shares of the cell: both kubeconfigs are those of the cell's cluster")
+	flags.BoolVar(&f.ofShares, "of-shares", false, "experimental: count for the shares of the cell; both kubeconfigs are those of the cell's cluster")
 	flags.IntVar(&f.workers, "workers", 8, "maximum number of protectors that are written concurrently")
 	f.ringFlags.bind(flags, "each cell")
 	f.traceFlags.bind(flags)
