@@ -145,7 +145,7 @@ func (a *Aggregator) assemble(
 		ofShares: a.options.OfShares,
 	}
 	if shares := a.options.Shares; shares != nil {
-		l.reconciler.shares = &shareKeeper{cell: cell, shares: shares.GetClient(), draining: entries.draining.Load, log: log}
+		l.reconciler.shares = &shareKeeper{cell: cell, shares: shares.GetClient(), core: a.coreReader, draining: entries.draining.Load, log: log}
 	}
 	return l
 }
@@ -180,7 +180,7 @@ func (l *leadership) run(ctx context.Context) {
 		running.Go(func() { l.heartbeat.run(ctx) })
 		running.Go(func() { l.trigger.run(ctx) })
 		running.Go(func() { l.published.run(ctx) })
-		running.Go(func() { l.reconciler.shares.run(ctx, l.cell.Load) })
+		running.Go(func() { l.reconciler.shares.run(ctx, l.cell.Load, l.queue.Add) })
 		running.Go(func() { l.enqueuer.recountAfterSteps(ctx) })
 		for range l.options.Workers {
 			running.Go(func() { l.runWorker(ctx) })

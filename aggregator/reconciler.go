@@ -59,8 +59,12 @@ func (r *reconciler) reconcile(ctx context.Context, key types.NamespacedName) er
 	defer r.ownership.endWork(key.Namespace)
 	p, err := r.protectors.Newest(ctx, key)
 	for {
-		if apierrors.IsNotFound(err) || err == nil && (p.Spec.ShareOf != nil) != r.ofShares {
+		if apierrors.IsNotFound(err) {
 			r.forget(key)
+			return r.shares.release(ctx, key)
+		}
+		if err == nil && (p.Spec.ShareOf != nil) != r.ofShares {
+			r.forget(key) // an aggregator counts either for shares or for other protectors
 			return nil
 		}
 		if err != nil {

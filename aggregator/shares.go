@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/core/floorshare"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
@@ -28,6 +29,8 @@ type shareKeeper struct {
 	cell string
 	// shares reads and writes the shares in the cell's cluster. Its reads may lag, since every write is a compare-and-swap.
 	shares client.Client
+	// core reads live from the core.
+	core client.Reader
 	// draining reports whether the Cell is being deleted.
 	draining func() bool
 	log      logr.Logger
@@ -51,7 +54,7 @@ func (k *shareKeeper) prepare(ctx context.Context, p *v1alpha1.PodProtector) (fi
 	}
 	switch step.Kind {
 	case floorshare.Create:
-		return nil, k.create(ctx, p)
+		return nil, k.create(ctx, p, cell.Share != nil)
 	case floorshare.Delete:
 		return nil, k.delete(ctx, stored)
 	case floorshare.Raise:
@@ -91,12 +94,20 @@ func (k *shareKeeper) find(ctx context.Context, p *v1alpha1.PodProtector) (*v1al
 	if err := k.shares.List(ctx, all, client.InNamespace(p.Namespace)); err != nil {
 		return nil, err
 	}
+	var found *v1alpha1.PodProtector
 	for i := range all.Items {
-		if of := all.Items[i].Spec.ShareOf; of != nil && of.Cell == k.cell && quota.IsShareOf(of, p) {
-			return &all.Items[i], nil
+		of := all.Items[i].Spec.ShareOf
+		switch {
+		case of == nil || of.Cell != k.cell || of.Name != p.Name:
+		case quota.IsShareOf(of, p):
+			found = &all.Items[i]
+		default: // of an earlier protector of the name
+			if err := k.release(ctx, keyOf(p)); err != nil {
+				return nil, err
+			}
 		}
 	}
-	return nil, nil
+	return found, nil
 }
 
 // record updates what the protector records of the share. An open share has all reservations that the protector had for the cell, and so
@@ -131,13 +142,13 @@ func (k *shareKeeper) localOf(cell *v1alpha1.PodProtectorCell, stored *v1alpha1.
 }
 
 // create creates the share, closed.
-func (k *shareKeeper) create(ctx context.Context, p *v1alpha1.PodProtector) error {
+func (k *shareKeeper) create(ctx context.Context, p *v1alpha1.PodProtector, recreated bool) error {
 	hash := sha256.Sum256([]byte(p.UID))
 	share := &v1alpha1.PodProtector{
 		ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: shareName(p.Name, hex.EncodeToString(hash[:4]))},
 		Spec:       *shareSpec(p, k.cell),
 	}
-	share.Spec.ShareOf.Closed = true
+	share.Spec.ShareOf.Closed, share.Spec.ShareOf.Recreated = true, recreated
 	return k.shares.Create(ctx, share)
 }
 
@@ -151,7 +162,7 @@ func shareName(protector, hash string) string {
 func shareSpec(p *v1alpha1.PodProtector, cell string) *v1alpha1.PodProtectorSpec {
 	spec := p.Spec.DeepCopy()
 	spec.MinAvailable, spec.MaxUnavailable, spec.ExpectedReplicas, spec.CoreOutage = v1alpha1.Pods(0), nil, nil, v1alpha1.CoreOutageDeny
-	spec.ShareOf = &v1alpha1.ShareOf{Name: p.Name, UID: string(p.UID), Cell: cell}
+	spec.ShareOf = &v1alpha1.ShareOf{Name: p.Name, UID: string(p.UID), Cell: cell, Held: clusters.IsHeld(p)}
 	return spec
 }
 
@@ -162,7 +173,8 @@ func (k *shareKeeper) followSpec(ctx context.Context, p, stored *v1alpha1.PodPro
 	}
 	spec := shareSpec(p, k.cell)
 	spec.MinAvailable = stored.Spec.MinAvailable
-	spec.ShareOf.Closed, spec.ShareOf.Revision = stored.Spec.ShareOf.Closed, stored.Spec.ShareOf.Revision
+	before := stored.Spec.ShareOf
+	spec.ShareOf.Closed, spec.ShareOf.Recreated, spec.ShareOf.Revision = before.Closed, before.Recreated, before.Revision
 	if equality.Semantic.DeepEqual(spec, &stored.Spec) {
 		return nil
 	}
@@ -210,10 +222,13 @@ func (k *shareKeeper) open(ctx context.Context, p, stored *v1alpha1.PodProtector
 	}
 	quota.MergeReservations(&own.AdmissionHistory, &from.AdmissionHistory)
 	startCountsAfter(&own.Aggregation, &from.Aggregation)
+	if stored.Spec.ShareOf.Recreated {
+		quota.VoidCounts(&own.Aggregation) // rule 10: removals that the lost share admitted may still be in flight
+	}
 	if err := k.shares.Status().Update(ctx, stored); err != nil {
 		return err
 	}
-	stored.Spec.ShareOf.Closed = false
+	stored.Spec.ShareOf.Closed, stored.Spec.ShareOf.Recreated = false, false
 	return k.setFloor(ctx, stored, floor)
 }
 
@@ -247,6 +262,63 @@ func isOutdated(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err)
 }
 
+// release deletes the shares of a protector that does not exist any more, if it was released. A share whose protector was lost stays in force
+// until the protector exists again (rule 10).
+func (k *shareKeeper) release(ctx context.Context, key types.NamespacedName) error {
+	if k == nil {
+		return nil
+	}
+	all := &v1alpha1.PodProtectorList{}
+	if err := k.shares.List(ctx, all, client.InNamespace(key.Namespace)); err != nil {
+		return fmt.Errorf("read the shares of the cell: %w", err)
+	}
+	for i := range all.Items {
+		share := &all.Items[i]
+		of := share.Spec.ShareOf
+		if of == nil || of.Cell != k.cell || of.Name != key.Name {
+			continue
+		}
+		released, err := k.wasReleased(ctx, key, of)
+		if err == nil && released {
+			err = k.delete(ctx, share)
+		}
+		if err != nil {
+			return fmt.Errorf("release the share of the cell: %w", err)
+		}
+	}
+	return nil
+}
+
+// wasReleased reports whether the protector of a share was released, by live reads of the core.
+func (k *shareKeeper) wasReleased(ctx context.Context, key types.NamespacedName, of *v1alpha1.ShareOf) (bool, error) {
+	p := &v1alpha1.PodProtector{}
+	err := k.core.Get(ctx, key, p)
+	switch {
+	case err == nil && quota.IsShareOf(of, p):
+		return false, nil
+	case err != nil && !apierrors.IsNotFound(err):
+		return false, err
+	case !of.Held:
+		return true, nil
+	}
+	last := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, UID: types.UID(of.UID)}}
+	return clusters.WasReleased(ctx, k.core, last)
+}
+
+// enqueueAll enqueues the protectors of all shares, since a protector may have been released while no leadership watched.
+func (k *shareKeeper) enqueueAll(ctx context.Context, enqueue func(types.NamespacedName)) {
+	all := &v1alpha1.PodProtectorList{}
+	if err := k.shares.List(ctx, all); err != nil {
+		k.log.Error(err, "Failed to list the shares of the cell")
+		return
+	}
+	for i := range all.Items {
+		if of := all.Items[i].Spec.ShareOf; of != nil && of.Cell == k.cell {
+			enqueue(types.NamespacedName{Namespace: all.Items[i].Namespace, Name: of.Name})
+		}
+	}
+}
+
 // syncCell copies the settings of the Cell to the cluster of the cell, where the aggregator that counts for shares reads them.
 func (k *shareKeeper) syncCell(ctx context.Context, cell *v1alpha1.Cell) error {
 	spec := *cell.Spec.DeepCopy()
@@ -268,10 +340,11 @@ func (k *shareKeeper) syncCell(ctx context.Context, cell *v1alpha1.Cell) error {
 const syncCellInterval = 10 * time.Second
 
 // run keeps the settings of the Cell up to date in the cluster of the cell, until ctx ends.
-func (k *shareKeeper) run(ctx context.Context, current func() *v1alpha1.Cell) {
+func (k *shareKeeper) run(ctx context.Context, current func() *v1alpha1.Cell, enqueue func(types.NamespacedName)) {
 	if k == nil {
 		return
 	}
+	k.enqueueAll(ctx, enqueue)
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		if err := k.syncCell(ctx, current()); err != nil && ctx.Err() == nil {
 			k.log.Error(err, "Failed to copy the settings of the Cell to its cluster, for shares")

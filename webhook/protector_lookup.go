@@ -26,7 +26,7 @@ func (p *Protection) CellMetadata(cell string) (metadata.Interface, error) {
 
 // EachProtector calls visit with the newest seen state of each PodProtector of a namespace, or of all namespaces if
 // namespace is empty, together with the name of its core cluster. It includes PodProtectors that were deleted without
-// having been released. visit must neither keep nor change the object. unread are the core clusters whose PodProtectors
+// having been released, and leaves out shares. visit must neither keep nor change the object. unread are the core clusters whose PodProtectors
 // have not been read yet.
 func (p *Protection) EachProtector(namespace string, visit func(core string, of *v1alpha1.PodProtector)) (unread []string) {
 	for _, core := range p.cores {
@@ -35,7 +35,9 @@ func (p *Protection) EachProtector(namespace string, visit func(core string, of 
 			continue
 		}
 		for _, one := range core.states.inNamespace(namespace) {
-			visit(core.name, one)
+			if one.Spec.ShareOf == nil {
+				visit(core.name, one)
+			}
 		}
 	}
 	return unread
@@ -82,7 +84,7 @@ func (p *Protection) ProtectorsOf(cores []string, cell, namespace string, labels
 			continue
 		}
 		for _, key := range core.states.coverage.coveringResolved(cell, namespace, labels) {
-			if last := core.states.lastSeen(key); last != nil {
+			if last := core.states.lastSeen(key); last != nil && last.Spec.ShareOf == nil {
 				found = append(found, scheduling.Protector{
 					Core: core.name, Namespace: key.Namespace, Name: key.Name, Labels: last.Labels, Selector: selectorIn(cell, last),
 					Spread: p.spreadOf(core, last, cell, namespace, labels),

@@ -201,6 +201,16 @@ type ShareOf struct {
 	// +optional
 	Closed bool `json:"closed,omitempty"`
 
+	// Recreated reports that the share replaces one that was lost, with reservations that are unknown. It is unset when the share opens.
+	//
+	// +optional
+	Recreated bool `json:"recreated,omitempty"`
+
+	// Held reports that the protector has a finalizer of Breakwater, so that it counts as lost, not as released, if it vanishes.
+	//
+	// +optional
+	Held bool `json:"held,omitempty"`
+
 	// Revision is a number that changes with each write of a step that moves shares.
 	//
 	// +kubebuilder:validation:Minimum=0

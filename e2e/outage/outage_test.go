@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -140,4 +141,65 @@ func TestCoreOutage(t *testing.T) {
 			l.Errorf("%d pods are left, want the floor %d", got, f.floor)
 		}
 	})
+}
+
+func TestSharesFollowTheirProtector(t *testing.T) {
+	suite.Claim(t, "a share follows its spec, is recreated when it is lost, and ends with it", func(l *e2e.Fixture) {
+		f := newFixture(l, 12, 20)
+		f.changeProtector(func(spec *v1alpha1.PodProtectorSpec) { spec.MinReadySeconds = 1 })
+		f.Eventually(func() string {
+			if got := f.share(0).Spec.MinReadySeconds; got != 1 {
+				return fmt.Sprintf("minReadySeconds of the share is %d, want 1", got)
+			}
+			return ""
+		})
+		lost := f.share(0)
+		worker, err := install.Client(l.Federation().Workers()[0])
+		l.Must(err)
+		l.Must(worker.Delete(l.Context(), lost))
+		if err := l.DeletePod(l.Cells[0], f.ExistingPods(l.Cells[0])[0].Name); err == nil {
+			l.Errorf("a removal was admitted in a cell whose share was just deleted")
+		}
+		f.waitForShares()
+		if got, want := f.deleteUntilDenied(l.Cells[0], 10*time.Second), 8; got != want {
+			l.Errorf("%d removals were admitted, want %d", got, want)
+		}
+		f.changeProtector(func(spec *v1alpha1.PodProtectorSpec) { spec.CoreOutage = v1alpha1.CoreOutageDeny })
+		f.Eventually(func() string {
+			p := f.GetProtector()
+			for i, cell := range p.Status.Cells {
+				if cell.Share != nil || f.share(i) != nil {
+					return fmt.Sprintf("cell %s still has a share: %+v", cell.CellID, cell)
+				}
+			}
+			if got, want := p.Status.Summary.EstimatedAvailable, int32(f.floor); got != want {
+				return fmt.Sprintf("%d pods are estimated to be available, want %d", got, want)
+			}
+			return ""
+		})
+		f.changeProtector(func(spec *v1alpha1.PodProtectorSpec) {
+			spec.CoreOutage, spec.MinAvailable = v1alpha1.CoreOutageLocalShare, v1alpha1.Pods(4)
+		})
+		f.floor = 4
+		f.waitForShares()
+		l.Must(l.Core.Delete(l.Context(), f.GetProtector()))
+		f.Eventually(func() string {
+			for i := range f.Cells {
+				if share := f.share(i); share != nil {
+					return fmt.Sprintf("cell %d still has the share of a protector that was deleted: %+v", i, share)
+				}
+			}
+			return ""
+		})
+	})
+}
+
+// changeProtector changes the spec of the protector.
+func (f *fixture) changeProtector(change func(*v1alpha1.PodProtectorSpec)) {
+	f.Helper()
+	f.Must(retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		p := f.GetProtector()
+		change(&p.Spec)
+		return f.Core.Update(f.Context(), p)
+	}))
 }

@@ -19,8 +19,12 @@ import (
 // The API server does not delete an object that has a finalizer. The deleted object that it shows is the state before the last finalizer
 // was removed. Only a requested deletion (the deletionTimestamp) therefore distinguishes a release from a loss.
 func WasLost(last *v1alpha1.PodProtector) bool {
-	return last != nil && last.DeletionTimestamp == nil && (slices.Contains(last.Finalizers, v1alpha1.FinalizerHold) ||
-		slices.Contains(last.Finalizers, v1alpha1.FinalizerProtector))
+	return last != nil && last.DeletionTimestamp == nil && IsHeld(last)
+}
+
+// IsHeld reports whether a protector has a finalizer of Breakwater.
+func IsHeld(p *v1alpha1.PodProtector) bool {
+	return slices.Contains(p.Finalizers, v1alpha1.FinalizerHold) || slices.Contains(p.Finalizers, v1alpha1.FinalizerProtector)
 }
 
 // releaseReason is the reason of the events that record releases.
