@@ -52,10 +52,7 @@ func (s *chargeReserver) reserveAll(ctx context.Context, charges []removal.Charg
 		switch {
 		case result.kind == resultReleased:
 			continue
-		case verdict.Outcome == quota.DeniedShared: // rule S6: another object decides
-			s.returner.giveBack(ctx, reserved, attempt)
-			return removal.Deny(charges, c, verdict, r)
-		case !verdict.Outcome.Admitted() && attempt.Force:
+		case !verdict.Outcome.Admitted() && attempt.Force && verdict.Outcome != quota.DeniedShared: // rule S6: another object decides
 			forced = &removal.Override{Verdict: removal.VerdictReason(verdict.Outcome), DeniedBy: &c}
 			continue // as above
 		case !verdict.Outcome.Admitted():

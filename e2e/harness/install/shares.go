@@ -13,7 +13,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/breakwater-k8s/breakwater/api/crds"
-	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
 )
 
 // ShareAggregatorName returns the name of the aggregator that counts for the shares of a worker.
@@ -83,7 +82,7 @@ func (i *Installation) coreArguments(webhook string) (arguments []string) {
 			arguments = append(arguments, "--cells-of="+core.Name())
 		}
 		for _, worker := range i.options.Workers {
-			arguments = append(arguments, "--core="+shareCore(worker.Name())+"="+i.options.Kubeconfig(webhook, federation.Cluster(worker)))
+			arguments = append(arguments, "--core="+shareCore(worker.Name())+"="+i.options.Kubeconfig(webhook, worker))
 		}
 	}
 	return arguments
