@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -204,6 +205,12 @@ func TestCountsBeforeRestoreAdmitNothing(t *testing.T) {
 			answer := d.remove(t.Context(), memoryPod("web-0"))
 			if answer.Allowed != c.allowed || !c.allowed && (answer.Verdict != "Restored" || answer.Status.Code != 429) {
 				t.Errorf("answer %+v, want allowed %v", answer, c.allowed)
+			}
+			// The batch decides again, in case that the restore is detected after the webhook has looked at the budget.
+			key := types.NamespacedName{Namespace: "default", Name: "web"}
+			result, err := d.core.reserver.reserve(t.Context(), key, historyOp{removal: quota.Removal{Cell: memoryCell, PodUID: "uid-of-web-2"}, claim: &quota.Claim{}})
+			if err != nil || result.verdict.Outcome.Admitted() != c.allowed {
+				t.Errorf("reserve() = %+v, %v, want admitted %v", result, err, c.allowed)
 			}
 			dry := d.pods.protect(t.Context(), memoryCell, removal.Request{Operation: v1alpha1.OperationDelete, Namespace: "default", PodName: "web-1", Pod: memoryPod("web-1"), DryRun: true})
 			if dry.Allowed != c.allowed {
