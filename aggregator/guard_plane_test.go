@@ -3,6 +3,7 @@ package aggregator_test
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -71,4 +72,43 @@ func TestAggregatorPublishesProtectedPods(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.wantPublished(map[string]string{"web": "app in (web),tier in (front)"})
+}
+
+// With the permissions that the chart grants, the aggregator answers a node guard.
+func TestAggregatorAnswersNodeGuards(t *testing.T) {
+	l := newFixture(t)
+	l.guardsIn = l.namespace
+	l.createCell()
+	l.createProtector(func(*v1alpha1.PodProtectorSpec) {})
+	l.createPod("web-0", true)
+	l.runAs(l.coreUser(), testplane.User(l, l.namespace+"-cell", append(aggregator.CellRules(), aggregator.NodeGuardRules()...)))
+	l.wantPublished(map[string]string{"web": "app in (web)"})
+	list := &corev1.ConfigMapList{}
+	if err := l.client.List(l.Context(), list, client.InNamespace(l.guardsIn), client.HasLabels{podhold.LabelProtected}); err != nil {
+		t.Fatal(err)
+	}
+	var ref podhold.Ref
+	for i := range list.Items {
+		if name := list.Items[i].Name; strings.Contains(list.Items[i].Data[podhold.ProtectedKey], l.namespace) {
+			ref = podhold.RefOf(podhold.Protected{List: name, Namespace: l.namespace, Name: "web"})
+		}
+	}
+	status, err := json.Marshal(podhold.Status{Question: &podhold.Question{ID: "question", Protectors: []podhold.Ref{ref}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{
+		Name: "node-of-" + l.namespace, Labels: map[string]string{podhold.LabelAsks: ""}, Annotations: map[string]string{podhold.AnnotationStatus: string(status)},
+	}})
+	l.eventually(func() string {
+		if err := l.client.List(l.Context(), list, client.InNamespace(l.guardsIn), client.HasLabels{podhold.LabelAnswers}); err != nil {
+			return err.Error()
+		}
+		for i := range list.Items {
+			if text := list.Items[i].Data[podhold.AnswersKey]; strings.Contains(text, `"question":"question"`) && strings.Contains(text, string(ref)) {
+				return ""
+			}
+		}
+		return fmt.Sprintf("answers %v, want one about %s", list.Items, ref)
+	})
 }

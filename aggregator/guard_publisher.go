@@ -53,7 +53,8 @@ const (
 	// publishEvery is how often changes are gathered and published.
 	publishEvery = 5 * time.Second
 	// rereadEvery is how often the ConfigMaps are compared with those in the cell's cluster, which may have been restored.
-	rereadEvery = time.Minute
+	rereadEvery     = time.Minute
+	publishedPrefix = "breakwater-protected-"
 	// emptyPart is the list of a ConfigMap that is not needed any more.
 	emptyPart = "[]"
 )
@@ -67,7 +68,7 @@ func newGuardPublisher(a *Aggregator, state startState, owned ownership, entries
 	hash := sha256.Sum256([]byte(state.cell.UID))
 	return &guardPublisher{
 		index:  &guardIndex{cell: a.options.Cell, scope: entries.scope},
-		prefix: "breakwater-protected-" + a.options.Cell + "-" + hex.EncodeToString(hash[:4]) + "-",
+		prefix: publishedPrefix + a.options.Cell + "-" + hex.EncodeToString(hash[:4]) + "-",
 		cell:   a.options.Cell, configMaps: a.cellClientset.CoreV1().ConfigMaps(namespace), protectors: a.informer.GetStore(), newest: a.protectors.Newest,
 		ownership: owned, draining: entries.draining.Load, now: a.now, log: log, versions: a.guardVersions,
 	}

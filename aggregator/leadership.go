@@ -41,6 +41,8 @@ type leadership struct {
 	published *guardPublisher
 	// cell is the Cell as it was last read.
 	cell atomic.Pointer[v1alpha1.Cell]
+	// answers are for them, too.
+	answers *guardAnswers
 	// stop ends the leadership, for a reason.
 	stop context.CancelCauseFunc
 	log  logr.Logger
@@ -130,6 +132,7 @@ func (a *Aggregator) assemble(
 		},
 	}
 	l.published = newGuardPublisher(a, state, owned, entries, log)
+	l.answers = newGuardAnswers(a, l.published)
 	l.reconciler = &reconciler{
 		cell: cell, start: state, ownership: owned, protectors: a.protectors, snapshot: snapshot, entries: entries, deadlines: deadlines,
 		initial: initial, reads: reads, heartbeat: heartbeat, transitions: &a.history.transitions,
@@ -181,6 +184,7 @@ func (l *leadership) run(ctx context.Context) {
 		running.Go(func() { l.trigger.run(ctx) })
 		running.Go(func() { l.published.run(ctx) })
 		running.Go(func() { l.reconciler.shares.run(ctx, l.cell.Load, l.queue.Add) })
+		running.Go(func() { l.answers.run(ctx) })
 		running.Go(func() { l.enqueuer.recountAfterSteps(ctx) })
 		for range l.options.Workers {
 			running.Go(func() { l.runWorker(ctx) })

@@ -99,6 +99,7 @@ func proofs() []proof {
 			"TestUnknownEarlierSpecCountsNothingBeforeDeadline",
 			"TestDeferral", "TestDeferredWritesAreMade",
 			"TestKubeletLosesOnlyWhatWasRemoved", "TestEndOf", "TestRegistration", "TestDecideName",
+			"TestHeldPodsEndByLaterCountsOnly", "TestIsSatisfied", "TestAnswersToGuards",
 			"TestDomainLossAssumesTheWorstPlacement", "TestPodOfUnknownDomainMayBeInAnyDomain", "TestAdmittedRemovalsTolerateAnyDomainLoss",
 			"TestBatchDecidesLikeSingleDecisionsWithDomainLoss",
 		}, "|") + ")$"},

@@ -5,6 +5,7 @@ package nodeguard
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -63,8 +64,11 @@ type Guard struct {
 	streams   map[*stream]bool
 	// resync reports that the kubelet must list its pods before it watches them, because it has not watched for a while.
 	resync bool
-	// reasons says why held pods are not registered, by UID.
-	reasons map[types.UID]string
+	// reasons says why held pods are not registered, by UID. unregistrable are those that cannot be registered.
+	reasons       map[types.UID]string
+	unregistrable map[types.UID]bool
+	// asked is the question to the aggregators.
+	asked   podhold.Asked
 	metrics *metrics
 }
 
@@ -77,7 +81,8 @@ func newGuard(node string, c cluster, s *store, now clock.PassiveClock, log logr
 	g := &Guard{
 		node: node, cluster: c, store: s, clock: now, log: log, lost: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](firstRetry, lastRetry)),
-		view: podhold.NewView(entries...), objects: objects, streams: map[*stream]bool{}, reasons: map[types.UID]string{}, metrics: newMetrics(), resync: true,
+		view: podhold.NewView(entries...), objects: objects, streams: map[*stream]bool{}, reasons: map[types.UID]string{},
+		unregistrable: map[types.UID]bool{}, metrics: newMetrics(), resync: true,
 	}
 	g.translate()
 	for _, e := range g.view.Held() {
@@ -134,6 +139,7 @@ func (g *Guard) hold(p podhold.Pod) {
 	defer g.mu.Unlock()
 	g.view.Hold(p.NamespacedName, g.clock.Now())
 	delete(g.reasons, p.UID)
+	delete(g.unregistrable, p.UID)
 	g.metrics.held.Inc()
 	g.translate()
 	g.persist(p.NamespacedName)
@@ -152,6 +158,7 @@ func (g *Guard) remove(p podhold.Pod) {
 	g.view.Drop(p.NamespacedName)
 	delete(g.objects, p.UID)
 	delete(g.reasons, p.UID)
+	delete(g.unregistrable, p.UID)
 	g.translate()
 	if err := g.store.drop(p.UID); err != nil {
 		g.log.Error(err, "Failed to remove stored pod", "pod", p.NamespacedName)
@@ -298,21 +305,40 @@ const parallelRequests = 8
 // admissionTimeout limits how long a watch waits for the decision on a pod. After it the pod is held, and asked about again later.
 const admissionTimeout = 5 * time.Second
 
-// begin records that a held pod is being registered under a UID, so that the kubelet's requests for it are translated from now on.
-func (g *Guard) begin(name types.NamespacedName, uid types.UID) {
+// begin records that a held pod is being registered under a UID, so that the kubelet's requests for it are translated from now on. It reports
+// whether the pod is still held.
+func (g *Guard) begin(held podhold.Pod, uid types.UID) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.view.Begin(name, uid)
+	if !g.holds(held) {
+		return false
+	}
+	g.view.Begin(held.NamespacedName, uid)
+	delete(g.unregistrable, held.UID)
 	g.translate()
-	g.persist(name)
+	g.persist(held.NamespacedName)
+	return true
+}
+
+// holds reports whether a pod is held. The caller holds the lock.
+func (g *Guard) holds(p podhold.Pod) bool {
+	e, ok := g.view.Get(p.NamespacedName)
+	return ok && e.IsHeld() && e.Pod.UID == p.UID
 }
 
 // explain records why a held pod is not registered.
-func (g *Guard) explain(name types.NamespacedName, reason string) {
+func (g *Guard) explain(name types.NamespacedName, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	e, ok := g.view.Get(name)
-	if !ok || !e.IsHeld() || g.reasons[e.Pod.UID] == reason {
+	if !ok || !e.IsHeld() {
+		return
+	}
+	if errors.Is(err, errNotSound) {
+		g.unregistrable[e.Pod.UID] = true
+	}
+	reason := err.Error()
+	if g.reasons[e.Pod.UID] == reason {
 		return
 	}
 	g.reasons[e.Pod.UID] = reason

@@ -37,7 +37,7 @@ func newMetrics() *metrics {
 			Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .1, 1},
 		}),
 	}
-	for _, reason := range []podhold.End{podhold.EndAdmitted, podhold.EndReleased, podhold.EndReplaced, podhold.EndRetention} {
+	for _, reason := range podhold.Ends() {
 		m.ended.WithLabelValues(string(reason))
 	}
 	return m

@@ -58,6 +58,32 @@ func (r *records) Protects(p *corev1.Pod) bool {
 	return r.index.Covers(p)
 }
 
+// Covering returns the protectors that cover the pod.
+func (r *records) Covering(p *corev1.Pod) []podhold.Ref {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.index.Covering(p)
+}
+
+// answers reads what aggregators answer to node guards.
+func (r *records) answers(ctx context.Context) ([]podhold.Answer, error) {
+	var list corev1.ConfigMapList
+	if err := r.own.query(ctx, r.configMaps(), url.Values{"labelSelector": {podhold.LabelAnswers}}, &list); err != nil {
+		return nil, fmt.Errorf("read the answers of aggregators: %w", err)
+	}
+	var all []podhold.Answer
+	for i := range list.Items {
+		var some []podhold.Answer
+		if err := json.Unmarshal([]byte(list.Items[i].Data[podhold.AnswersKey]), &some); err != nil {
+			return nil, fmt.Errorf("ConfigMap %s/%s: %w", r.namespace, list.Items[i].Name, err)
+		}
+		all = append(all, some...)
+	}
+	return all, nil
+}
+
+func (r *records) configMaps() string { return "/api/v1/namespaces/" + r.namespace + "/configmaps" }
+
 const (
 	protectedFile = "protected.json"
 	// refreshEvery is how often the guard reads which pods are protected.
@@ -79,8 +105,11 @@ func (r *records) restore() error {
 
 func (r *records) use(published map[string]podhold.Published) error {
 	var all []podhold.Protected
-	for _, list := range published {
-		all = append(all, list.Protected...)
+	for name, list := range published {
+		for _, p := range list.Protected {
+			p.List = name
+			all = append(all, p)
+		}
 	}
 	index, err := podhold.NewIndex(all)
 	if err != nil {
@@ -95,8 +124,7 @@ func (r *records) use(published map[string]podhold.Published) error {
 // refresh reads which pods are protected.
 func (r *records) refresh(ctx context.Context) error {
 	var list corev1.ConfigMapList
-	path := "/api/v1/namespaces/" + r.namespace + "/configmaps"
-	if err := r.own.query(ctx, path, url.Values{"labelSelector": {podhold.LabelProtected}}, &list); err != nil {
+	if err := r.own.query(ctx, r.configMaps(), url.Values{"labelSelector": {podhold.LabelProtected}}, &list); err != nil {
 		return fmt.Errorf("read which pods are protected: %w", err)
 	}
 	return r.learn(list.Items)

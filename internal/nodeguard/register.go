@@ -57,13 +57,15 @@ func (r *registrar) register(ctx context.Context, name types.NamespacedName) err
 		if !slices.Equal(podhold.PodOf(created).Containers, e.Pod.Containers) {
 			return errors.Join(fmt.Errorf("%w: admission changes its containers, so that they would restart", errNotSound), r.own.deletePod(ctx, name, created.UID, false))
 		}
-		r.guard.begin(name, created.UID)
+		if !r.guard.begin(e.Pod, created.UID) {
+			return r.own.deletePod(ctx, name, created.UID, false)
+		}
 		e.Registered = created.UID
 	}
 	err = r.complete(ctx, e, pod)
 	var status *statusError
 	if errors.As(err, &status) && (status.code == http.StatusNotFound || status.code == http.StatusConflict) {
-		r.guard.begin(name, "") // the registration was lost too
+		r.guard.begin(e.Pod, "") // the registration was lost too
 	}
 	return err
 }
@@ -208,7 +210,7 @@ func (r *registrar) run(ctx context.Context) {
 				case errors.Is(err, errNameTaken):
 					queue.AddAfter(name, nameRetry)
 				default:
-					r.guard.explain(name, err.Error())
+					r.guard.explain(name, err)
 					queue.AddRateLimited(name)
 				}
 				queue.Done(name)

@@ -65,7 +65,12 @@ func (r *reporter) report(ctx context.Context) error {
 		return err
 	}
 	text := string(raw)
-	if err := r.kubelet.annotateNode(ctx, r.guard.node, "", map[string]*string{podhold.AnnotationStatus: &text}); err != nil {
+	var asks *string
+	if status.Question != nil {
+		asks = new(string)
+	}
+	metadata := map[string]any{"annotations": map[string]*string{podhold.AnnotationStatus: &text}, "labels": map[string]*string{podhold.LabelAsks: asks}}
+	if err := r.kubelet.patchNode(ctx, r.guard.node, metadata); err != nil {
 		return fmt.Errorf("annotate the Node: %w", err)
 	}
 	r.last, r.lastAt = status, r.guard.clock.Now()
@@ -75,7 +80,11 @@ func (r *reporter) report(ctx context.Context) error {
 func (g *Guard) status(otherCluster string) podhold.Status {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return podhold.StatusOf(version.String(), g.view.All(), g.reasons, otherCluster)
+	status := podhold.StatusOf(version.String(), g.view.All(), g.reasons, otherCluster)
+	if question := g.asked.Question; question.ID != "" {
+		status.Question = &question
+	}
+	return status
 }
 
 // releases returns the pods that users released, by UID, and the version of the Node that says so.
@@ -94,6 +103,11 @@ func (a *Account) annotateNode(ctx context.Context, node, resourceVersion string
 	if resourceVersion != "" {
 		metadata["resourceVersion"] = resourceVersion
 	}
+	return a.patchNode(ctx, node, metadata)
+}
+
+// patchNode changes the metadata of a Node.
+func (a *Account) patchNode(ctx context.Context, node string, metadata map[string]any) error {
 	return a.do(ctx, http.MethodPatch, "/api/v1/nodes/"+node, "application/merge-patch+json", map[string]any{"metadata": metadata}, nil)
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/clock"
 
 	"github.com/breakwater-k8s/breakwater/internal/core/podhold"
@@ -113,7 +114,7 @@ func serve(ctx context.Context, o Options, config *tls.Config, handler http.Hand
 // endEvery is how often the guard checks whether held pods end.
 const endEvery = 5 * time.Second
 
-// ending ends held pods (rule N5).
+// ending ends held pods (rules N5 and N8).
 type ending struct {
 	guard     *Guard
 	records   *records
@@ -122,22 +123,18 @@ type ending struct {
 }
 
 // run ends held pods until ctx ends.
-func (e *ending) run(ctx context.Context) {
-	ticker := time.NewTicker(endEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-		e.guard.mu.Lock()
-		held := e.guard.view.Held()
-		e.guard.mu.Unlock()
-		if len(held) > 0 {
-			e.endDue(ctx, held)
-		}
+func (e *ending) run(ctx context.Context) { wait.UntilWithContext(ctx, e.check, endEvery) }
+
+// check ends the held pods whose end has come.
+func (e *ending) check(ctx context.Context) {
+	e.guard.mu.Lock()
+	held := e.guard.view.Held()
+	e.guard.mu.Unlock()
+	if len(held) == 0 {
+		e.guard.ask(nil)
+		return
 	}
+	e.endDue(ctx, held)
 }
 
 func (e *ending) endDue(ctx context.Context, held []podhold.Entry) {
@@ -146,9 +143,12 @@ func (e *ending) endDue(ctx context.Context, held []podhold.Entry) {
 	if err != nil {
 		g.log.V(1).Info("Failed to read which pods are released", "reason", err.Error())
 	}
+	satisfied := e.satisfied(ctx, held)
 	for _, one := range held {
+		_, unregistrable := satisfied[one.Pod.UID]
 		facts := podhold.Facts{
 			Admission: e.records.Admission(ctx, one.Pod.Namespace, one.APIUID()), Released: released[one.Pod.UID],
+			Unregistrable: unregistrable, Satisfied: satisfied[one.Pod.UID],
 			Held: g.clock.Since(one.HeldSince), Retention: e.retention,
 		}
 		if why := podhold.EndOf(facts); why != "" {

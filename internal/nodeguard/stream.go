@@ -184,8 +184,8 @@ func (s *stream) deleted(ctx context.Context, e podwire.Event) ([]podwire.Event,
 func (g *Guard) end(p podhold.Pod, why podhold.End) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if e, ok := g.view.Get(p.NamespacedName); !ok || !e.IsHeld() || e.Pod.UID != p.UID {
-		return false // it was registered meanwhile
+	if !g.holds(p) || why == podhold.EndSatisfied && !g.unregistrable[p.UID] {
+		return false // it was registered meanwhile, or is being
 	}
 	for s := range g.streams {
 		raw, err := g.objects[p.UID].in(s.format)

@@ -49,6 +49,9 @@ type Facts struct {
 	Admission Admission
 	// Released reports that a user released the pod. Replaced reports that another pod of its name runs.
 	Released, Replaced bool
+	// Unregistrable reports that the API server can never have the pod, so that no count includes it. Satisfied reports that the floors of its
+	// protectors are satisfied; see IsSatisfied.
+	Unregistrable, Satisfied bool
 	// Held is how long the pod has been held, and Retention is for how long it may be.
 	Held, Retention time.Duration
 }
@@ -61,8 +64,12 @@ const (
 	EndAdmitted  End = "Admitted"
 	EndReleased  End = "Released"
 	EndReplaced  End = "Replaced"
+	EndSatisfied End = "Satisfied"
 	EndRetention End = "Retention"
 )
+
+// Ends returns all reasons.
+func Ends() []End { return []End{EndAdmitted, EndReleased, EndReplaced, EndSatisfied, EndRetention} }
 
 // EndOf decides whether a held pod ends (rule N5).
 func EndOf(f Facts) End {
@@ -73,6 +80,8 @@ func EndOf(f Facts) End {
 		return EndReleased
 	case f.Replaced: // rule N6: never two of a name
 		return EndReplaced
+	case f.Unregistrable && f.Satisfied: // rule N8
+		return EndSatisfied
 	case f.Held >= f.Retention:
 		return EndRetention
 	default:

@@ -1,6 +1,7 @@
 package podhold_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -71,6 +72,9 @@ func TestEndOf(t *testing.T) {
 		"ends when the removal was admitted":       {podhold.Facts{Admission: podhold.Admitted, Retention: time.Hour}, podhold.EndAdmitted},
 		"ends when a user releases it":             {podhold.Facts{Released: true, Retention: time.Hour}, podhold.EndReleased},
 		"ends when its name runs elsewhere (N6)":   {podhold.Facts{Replaced: true, Retention: time.Hour}, podhold.EndReplaced},
+		"ends when its floors are satisfied (N8)":  {podhold.Facts{Unregistrable: true, Satisfied: true, Retention: time.Hour}, podhold.EndSatisfied},
+		"waits for its registration (N8)":          {podhold.Facts{Satisfied: true, Retention: time.Hour}, ""},
+		"holds while it is needed (N8)":            {podhold.Facts{Unregistrable: true, Retention: time.Hour}, ""},
 		"ends after its retention":                 {podhold.Facts{Held: time.Hour, Retention: time.Hour}, podhold.EndRetention},
 		"names the admission before the retention": {podhold.Facts{Admission: podhold.Admitted, Held: time.Hour, Retention: time.Hour}, podhold.EndAdmitted},
 	} {
@@ -141,7 +145,7 @@ func TestPodOf(t *testing.T) {
 
 func TestIndex(t *testing.T) {
 	x, err := podhold.NewIndex([]podhold.Protected{{
-		Namespace: "shop", Name: "web", Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
+		List: "list", Namespace: "shop", Name: "web", Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
 		Exempt: &metav1.LabelSelector{MatchLabels: map[string]string{"canary": "true"}},
 	}})
 	if err != nil {
@@ -163,6 +167,9 @@ func TestIndex(t *testing.T) {
 	}
 	if _, err := podhold.NewIndex([]podhold.Protected{{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"a b": "c"}}}}); err == nil {
 		t.Error("NewIndex() accepts an invalid selector")
+	}
+	if got := x.Covering(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Labels: map[string]string{"app": "web"}}}); !slices.Equal(got, []podhold.Ref{"list/shop/web"}) {
+		t.Errorf("Covering() = %v, want list/shop/web", got)
 	}
 	if (podhold.Index{}).Covers(&corev1.Pod{}) {
 		t.Error("the zero value covers a pod")

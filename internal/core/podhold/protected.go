@@ -3,7 +3,6 @@ package podhold
 import (
 	"fmt"
 	"maps"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,6 +12,8 @@ import (
 
 // Protected states which pods a protector covers, as the aggregator of a cell publishes it for node guards.
 type Protected struct {
+	// List is the name of the ConfigMap that has the entry. Readers set it.
+	List string `json:"-"`
 	// Namespace is the namespace of the pods, and Name that of the protector.
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
@@ -53,12 +54,13 @@ func Newest(known, read map[string]Published) map[string]Published {
 	return newest
 }
 
-// Index answers which protectors cover a pod. The zero value covers nothing.
+// Index answers which protectors cover a pod. In the zero value, none does.
 type Index struct {
 	byNamespace map[string][]compiled
 }
 
 type compiled struct {
+	ref              Ref
 	selector, exempt labels.Selector
 }
 
@@ -74,16 +76,23 @@ func NewIndex(all []Protected) (Index, error) {
 		if err != nil {
 			return Index{}, fmt.Errorf("exempt selector of PodProtector %s/%s: %w", p.Namespace, p.Name, err)
 		}
-		x.byNamespace[p.Namespace] = append(x.byNamespace[p.Namespace], compiled{selector, exempt})
+		x.byNamespace[p.Namespace] = append(x.byNamespace[p.Namespace], compiled{RefOf(p), selector, exempt})
 	}
 	return x, nil
 }
 
 // Covers reports whether a protector covers the pod.
-func (x Index) Covers(p *corev1.Pod) bool {
-	return slices.ContainsFunc(x.byNamespace[p.Namespace], func(c compiled) bool {
-		return c.selector.Matches(labels.Set(p.Labels)) && !c.exempt.Matches(labels.Set(p.Labels))
-	})
+func (x Index) Covers(p *corev1.Pod) bool { return len(x.Covering(p)) > 0 }
+
+// Covering returns the protectors that cover the pod.
+func (x Index) Covering(p *corev1.Pod) []Ref {
+	var covering []Ref
+	for _, c := range x.byNamespace[p.Namespace] {
+		if c.selector.Matches(labels.Set(p.Labels)) && !c.exempt.Matches(labels.Set(p.Labels)) {
+			covering = append(covering, c.ref)
+		}
+	}
+	return covering
 }
 
 // AdmittedEvent returns the name of the Event, in the pod's namespace, by which the webhook records that it admitted the removal of a pod

@@ -25,6 +25,8 @@ type Status struct {
 	// HeldCount is the number of held pods, and Registered that of pods that were registered again and still run.
 	HeldCount  int `json:"heldCount"`
 	Registered int `json:"registered"`
+	// Question is what the guard asks the aggregators; nil for nothing.
+	Question *Question `json:"question,omitempty"`
 	// OtherCluster says why the guard refuses connections to the API server; empty if it does not.
 	OtherCluster string `json:"otherCluster,omitempty"`
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
@@ -145,6 +146,27 @@ func TestDecideDeniesAboveALoweredLimit(t *testing.T) {
 	withMaxConcurrentLag(p, 1)
 	if got := quota.Decide(p, []quota.Removal{removal("c0", "d")})[0].Outcome; got != quota.DeniedFull {
 		t.Errorf("Decide() with 3 open reservations and maxConcurrentLag 1 = %v, want %v", got, quota.DeniedFull)
+	}
+}
+
+func TestIsSatisfied(t *testing.T) {
+	unknown, void := protector(0, 5), protector(1, 5)
+	half := intstr.FromString("50%")
+	unknown.Spec.MinAvailable = &half
+	void.Status.Cells[0].Aggregation.Void = true
+	for claim, test := range map[string]struct {
+		protector *v1alpha1.PodProtector
+		want      bool
+	}{
+		"as many pods as the floor, in all cells": {protector(5, 3, 2), true},
+		"fewer": {protector(6, 3, 2), false},
+		"fewer without those that are being removed": {withReservations(protector(5, 5), "a"), false},
+		"the floor is unknown":                       {unknown, false},
+		"counts are void":                            {void, false},
+	} {
+		if got := quota.IsSatisfied(test.protector); got != test.want {
+			t.Errorf("%s: IsSatisfied() = %v, want %v", claim, got, test.want)
+		}
 	}
 }
 

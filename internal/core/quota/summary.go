@@ -34,6 +34,13 @@ func Summarize(p *v1alpha1.PodProtector) {
 	}
 }
 
+// IsSatisfied reports whether as many pods as the floor are left without the reserved ones. It is false while the floor is unknown, or counts
+// are void. It does not consider the loss of a domain.
+func IsSatisfied(p *v1alpha1.PodProtector) bool {
+	budget := BudgetOf(p)
+	return !budget.FloorUnknown && !needsRecount(p) && budget.Left() >= 0
+}
+
 // Allowed returns the number of removals that Decide would admit now; see allowed.
 func Allowed(p *v1alpha1.PodProtector) int { return allowed(p, BudgetOf(p)) }
 

@@ -1,0 +1,152 @@
+package nodeguard
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/breakwater-k8s/breakwater/internal/core/podhold"
+	"github.com/breakwater-k8s/breakwater/internal/nodeguard/podwire"
+)
+
+// answering is an API server that has nothing but the answers of an aggregator.
+type answering struct{ answers []podhold.Answer }
+
+func (a *answering) RoundTrip(r *http.Request) (*http.Response, error) {
+	code, body := http.StatusNotFound, "{}"
+	switch {
+	case r.URL.Query().Get("labelSelector") == podhold.LabelAnswers:
+		content, err := json.Marshal(a.answers)
+		if err != nil {
+			return nil, err
+		}
+		list, err := json.Marshal(corev1.ConfigMapList{Items: []corev1.ConfigMap{{Data: map[string]string{podhold.AnswersKey: string(content)}}}})
+		if err != nil {
+			return nil, err
+		}
+		code, body = http.StatusOK, string(list)
+	case strings.HasPrefix(r.URL.Path, "/api/v1/nodes/"):
+		code = http.StatusOK
+	}
+	return &http.Response{StatusCode: code, Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
+}
+
+// askingFixture is a guard that holds one pod.
+type askingFixture struct {
+	*testing.T
+	guard  *Guard
+	clock  *clocktesting.FakeClock
+	server *answering
+	ending *ending
+	pod    podhold.Pod
+}
+
+func newAskingFixture(t *testing.T) *askingFixture {
+	s, err := newStore(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &answering{}
+	account := &Account{server: &url.URL{Scheme: "https", Host: "server"}, upstream: server}
+	r := &records{own: account, namespace: "breakwater-system", store: s, log: logr.Discard()}
+	if err := r.learn([]corev1.ConfigMap{list("list", 1, `[{"namespace":"shop","name":"web","selector":{"matchLabels":{"app":"web"}}}]`)}); err != nil {
+		t.Fatal(err)
+	}
+	f := &askingFixture{T: t, clock: clocktesting.NewFakeClock(time.Unix(1000, 0)), server: server}
+	f.guard = newGuard("n", r, s, f.clock, logr.Discard())
+	f.ending = &ending{guard: f.guard, records: r, kubelet: account, retention: time.Hour}
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-0", UID: "a", Labels: map[string]string{"app": "web"}},
+		Status:     corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{ContainerID: "containerd://1"}}},
+	}
+	raw, err := podwire.Encode(podwire.JSON, pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := f.guard.observe(t.Context(), encoded{podwire.JSON, raw}); err != nil {
+		t.Fatal(err)
+	}
+	f.pod = podhold.PodOf(pod)
+	f.guard.hold(f.pod)
+	return f
+}
+
+// after lets time pass, and the guard check which pods end. It returns the ID of its question, and whether the pod is still held.
+func (f *askingFixture) after(d time.Duration) (question string, held bool) {
+	f.clock.Step(d)
+	f.ending.check(f.Context())
+	if q := f.guard.status("").Question; q != nil {
+		question = q.ID
+	}
+	_, held = f.guard.entry(f.pod.NamespacedName)
+	return question, held
+}
+
+func (f *askingFixture) answer(question string) {
+	f.server.answers = []podhold.Answer{{Node: "n", Question: question, Satisfied: []podhold.Ref{"list/shop/web"}}}
+}
+
+func TestGuardAsksWhetherHeldPodsAreNeeded(t *testing.T) {
+	f := newAskingFixture(t)
+	f.guard.explain(f.pod.NamespacedName, fmt.Errorf("%w: its volume", errNotSound))
+	if q, held := f.after(podhold.SettleTime - time.Second); q != "" || !held {
+		t.Fatalf("right after the loss the guard asks %q and holds %v, want no question", q, held)
+	}
+	first, held := f.after(time.Second)
+	if first == "" || !held {
+		t.Fatalf("the guard asks %q and holds %v, want a question", first, held)
+	}
+	again, _ := f.after(podhold.AskEvery - time.Second)
+	second, held := f.after(time.Second)
+	if again != first || second == first || !held {
+		t.Fatalf("questions %q, %q and %q, want another one after %s", first, again, second, podhold.AskEvery)
+	}
+	f.answer(first)
+	if _, held := f.after(time.Second); !held {
+		t.Fatal("the pod ended by the answer to an earlier question")
+	}
+	f.answer(second)
+	if _, held := f.after(time.Second); held {
+		t.Fatal("the pod is held although its floor is satisfied without it")
+	}
+	if q, _ := f.after(time.Second); q != "" {
+		t.Errorf("question %q without a held pod, want none", q)
+	}
+}
+
+func TestGuardDoesNotAskAboutPodsThatItCanRegister(t *testing.T) {
+	f := newAskingFixture(t)
+	f.guard.explain(f.pod.NamespacedName, errors.New("the API server is unreachable"))
+	if q, held := f.after(podhold.SettleTime); q != "" || !held {
+		t.Errorf("the guard asks %q and holds %v, want no question", q, held)
+	}
+}
+
+// A registration that has begun can be counted, so that its pod is not what a count leaves out.
+func TestPodWhoseRegistrationBeganDoesNotEnd(t *testing.T) {
+	f := newAskingFixture(t)
+	f.guard.explain(f.pod.NamespacedName, errNotSound)
+	q, _ := f.after(podhold.SettleTime)
+	f.answer(q)
+	e, _ := f.guard.entry(f.pod.NamespacedName)
+	if !f.guard.begin(f.pod, "b") || f.guard.end(e.Pod, podhold.EndSatisfied) {
+		t.Error("the pod ended while it was registered")
+	}
+	if q, held := f.after(time.Second); q != "" || !held {
+		t.Errorf("the guard asks %q and holds %v, want no question", q, held)
+	}
+	if !f.guard.end(e.Pod, podhold.EndRetention) || f.guard.begin(f.pod, "c") {
+		t.Error("a pod that ended is registered")
+	}
+}
