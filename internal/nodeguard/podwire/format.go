@@ -79,13 +79,7 @@ func unwrap(object []byte) ([]byte, error) {
 	if !ok {
 		return nil, errMagic
 	}
-	var raw []byte
-	err := eachField(rest, func(number protowire.Number, _, value []byte) {
-		if number == unknownRaw {
-			raw = value
-		}
-	})
-	return raw, err
+	return lastBytes(rest, unknownRaw)
 }
 
 // rewrap replaces the object of a runtime.Unknown.
@@ -94,13 +88,16 @@ func rewrap(object, raw []byte) ([]byte, error) {
 	if !ok {
 		return nil, errMagic
 	}
-	out := []byte(magic)
+	out, replaced := []byte(magic), false
 	err := eachField(rest, func(number protowire.Number, whole, _ []byte) {
 		if number == unknownRaw {
-			whole = appendBytes(nil, unknownRaw, raw)
+			whole, replaced = appendBytes(nil, unknownRaw, raw), true
 		}
 		out = append(out, whole...)
 	})
+	if !replaced {
+		out = appendBytes(out, unknownRaw, raw)
+	}
 	return out, err
 }
 
@@ -114,7 +111,30 @@ func appendBytes(to []byte, number protowire.Number, value []byte) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(to, number, protowire.BytesType), value)
 }
 
-// eachField calls do with each field of a message: the bytes of the whole field, and its value if that is of type bytes.
+// bytesFields returns the values of all fields of a number, which must be of type bytes.
+func bytesFields(message []byte, wanted protowire.Number) (values [][]byte, err error) {
+	malformed := false
+	err = eachField(message, func(number protowire.Number, _, value []byte) {
+		if number == wanted {
+			values, malformed = append(values, value), malformed || value == nil
+		}
+	})
+	if err == nil && malformed {
+		err = fmt.Errorf("parse Protobuf: field %d is not of type bytes", wanted)
+	}
+	return values, err
+}
+
+// lastBytes returns the value of the last field of a number, which is the one that counts.
+func lastBytes(message []byte, number protowire.Number) ([]byte, error) {
+	values, err := bytesFields(message, number)
+	if err != nil || len(values) == 0 {
+		return nil, err
+	}
+	return values[len(values)-1], nil
+}
+
+// eachField calls do with each field of a message: the bytes of the whole field, and its value if that is of type bytes, else nil.
 func eachField(message []byte, do func(number protowire.Number, whole, value []byte)) error {
 	for len(message) > 0 {
 		number, kind, tag := protowire.ConsumeTag(message)

@@ -11,43 +11,55 @@ import (
 // List is a PodList.
 type List struct {
 	format Format
-	// body is the response, without its items if it is JSON.
-	body  []byte
-	json  map[string]json.RawMessage
-	items [][]byte
+	body   []byte
+	items  [][]byte
+	// begin and end are where the items are in body, if it is JSON. They are equal if it has none.
+	begin, end int
 }
 
 // ParseList parses the body of a list of pods.
 func ParseList(f Format, body []byte) (*List, error) {
 	l := &List{format: f, body: body}
+	parse := l.parseProtobuf
 	if f == JSON {
-		if err := json.Unmarshal(body, &l.json); err != nil {
-			return nil, fmt.Errorf("parse a list of pods: %w", err)
-		}
-		var items []json.RawMessage
-		if raw, ok := l.json["items"]; ok {
-			if err := json.Unmarshal(raw, &items); err != nil {
-				return nil, fmt.Errorf("parse the items of a list of pods: %w", err)
-			}
-		}
-		for _, item := range items {
-			l.items = append(l.items, item)
-		}
-		return l, nil
+		parse = l.parseJSON
 	}
-	raw, err := unwrap(body)
-	if err != nil {
-		return nil, fmt.Errorf("parse a list of pods: %w", err)
-	}
-	err = eachField(raw, func(number protowire.Number, _, value []byte) {
-		if number == listItems {
-			l.items = append(l.items, value)
-		}
-	})
-	if err != nil {
+	if err := parse(); err != nil {
 		return nil, fmt.Errorf("parse a list of pods: %w", err)
 	}
 	return l, nil
+}
+
+func (l *List) parseProtobuf() error {
+	raw, err := unwrap(l.body)
+	if err != nil {
+		return err
+	}
+	l.items, err = bytesFields(raw, listItems)
+	return err
+}
+
+func (l *List) parseJSON() error {
+	if err := eachMember(l.body, func(key string, begin, end int) error {
+		if key != "items" {
+			return nil
+		}
+		if l.end > 0 {
+			return fmt.Errorf("it has items twice")
+		}
+		l.begin, l.end = begin, end
+		return nil
+	}); err != nil || l.end == 0 {
+		return err
+	}
+	var items []json.RawMessage
+	if err := json.Unmarshal(l.body[l.begin:l.end], &items); err != nil {
+		return fmt.Errorf("items: %w", err)
+	}
+	for _, item := range items {
+		l.items = append(l.items, item)
+	}
+	return nil
 }
 
 // Items returns the encoded pods.
@@ -56,16 +68,11 @@ func (l *List) Items() [][]byte { return l.items }
 // WithItems returns the list with other pods, of the same format.
 func (l *List) WithItems(items [][]byte) ([]byte, error) {
 	if l.format == JSON {
-		all := make([]json.RawMessage, 0, len(items))
-		for _, item := range items {
-			all = append(all, item)
+		array := append(append([]byte("["), bytes.Join(items, []byte(","))...), ']')
+		if l.end == 0 {
+			return withMembers(l.body, append([]byte(`"items":`), array...))
 		}
-		raw, err := json.Marshal(all)
-		if err != nil {
-			return nil, err
-		}
-		l.json["items"] = raw
-		return json.Marshal(l.json)
+		return bytes.Join([][]byte{l.body[:l.begin], array, l.body[l.end:]}, nil), nil
 	}
 	raw, err := unwrap(l.body)
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 
-	"google.golang.org/protobuf/encoding/protowire"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 )
@@ -58,34 +57,23 @@ func (r *Reader) Next() (Event, error) {
 }
 
 func parseProtobufEvent(frame []byte) (Event, error) {
-	e := Event{frame: frame}
-	var extension []byte
-	if err := eachField(frame, func(number protowire.Number, _, value []byte) {
-		switch number {
-		case eventType:
-			e.Type = watch.EventType(value)
-		case eventObject:
-			extension = value
-		}
-	}); err != nil {
-		return Event{}, err
+	kind, err := lastBytes(frame, eventType)
+	if err != nil {
+		return Event{}, fmt.Errorf("parse a watch event: %w", err)
 	}
-	var object []byte
-	if err := eachField(extension, func(number protowire.Number, _, value []byte) {
-		if number == extensionRaw {
-			object = value
-		}
-	}); err != nil {
-		return Event{}, err
+	extension, err := lastBytes(frame, eventObject)
+	if err != nil {
+		return Event{}, fmt.Errorf("parse a watch event: %w", err)
 	}
-	if isPodEvent(e.Type) || e.Type == watch.Bookmark {
-		raw, err := unwrap(object)
-		if err != nil {
+	e := Event{Type: watch.EventType(kind), frame: frame}
+	if e.Object, err = lastBytes(extension, extensionRaw); err != nil {
+		return Event{}, fmt.Errorf("parse a watch event: %w", err)
+	}
+	if e.IsPod() || e.Type == watch.Bookmark {
+		if e.Object, err = unwrap(e.Object); err != nil {
 			return Event{}, fmt.Errorf("parse a watch event: %w", err)
 		}
-		object = raw
 	}
-	e.Object = object
 	return e, nil
 }
 
@@ -101,12 +89,10 @@ func (r *Reader) nextJSON() (Event, error) {
 	return Event{Type: watch.EventType(e.Type), Object: e.Object.Raw, frame: frame}, nil
 }
 
-func isPodEvent(t watch.EventType) bool {
-	return t == watch.Added || t == watch.Modified || t == watch.Deleted
-}
-
 // IsPod reports whether the event's object is a pod that appeared, changed or disappeared.
-func (e Event) IsPod() bool { return isPodEvent(e.Type) }
+func (e Event) IsPod() bool {
+	return e.Type == watch.Added || e.Type == watch.Modified || e.Type == watch.Deleted
+}
 
 // Encode returns the event as it is sent: unchanged if it was read from a watch. Its type and object must not be changed then.
 func (e Event) Encode(f Format) ([]byte, error) {
@@ -117,11 +103,7 @@ func (e Event) Encode(f Format) ([]byte, error) {
 			if err != nil {
 				return nil, err
 			}
-			raw, err := json.Marshal(map[string]any{"type": e.Type, "object": object})
-			if err != nil {
-				return nil, err
-			}
-			frame = raw
+			frame = append(append(fmt.Appendf(nil, `{"type":%q,"object":`, e.Type), object...), '}')
 		}
 		return append(frame[:len(frame):len(frame)], '\n'), nil
 	}
@@ -133,11 +115,20 @@ func (e Event) Encode(f Format) ([]byte, error) {
 }
 
 // withKind returns a pod with its kind, which the items of a list do not have.
-func withKind(pod []byte) (map[string]json.RawMessage, error) {
-	var object map[string]json.RawMessage
-	if err := json.Unmarshal(pod, &object); err != nil {
+func withKind(pod []byte) ([]byte, error) {
+	has := map[string]bool{}
+	if err := eachMember(pod, func(key string, _, _ int) error {
+		has[key] = true
+		return nil
+	}); err != nil {
 		return nil, fmt.Errorf("parse a pod: %w", err)
 	}
-	object["apiVersion"], object["kind"] = json.RawMessage(`"v1"`), json.RawMessage(`"Pod"`)
-	return object, nil
+	var err error
+	if !has["apiVersion"] {
+		pod, err = withMembers(pod, []byte(`"apiVersion":"v1"`))
+	}
+	if err == nil && !has["kind"] {
+		pod, err = withMembers(pod, []byte(`"kind":"Pod"`))
+	}
+	return pod, err
 }
