@@ -54,7 +54,7 @@ type Guard struct {
 	clock   clock.PassiveClock
 	log     logr.Logger
 	// lost has the held pods to register.
-	lost workqueue.TypedRateLimitingInterface[types.NamespacedName]
+	lost workqueue.TypedDelayingInterface[types.NamespacedName]
 
 	mu      sync.Mutex
 	view    *podhold.View
@@ -64,9 +64,11 @@ type Guard struct {
 	streams   map[*stream]bool
 	// resync reports that the kubelet must list its pods before it watches them, because it has not watched for a while.
 	resync bool
-	// reasons says why held pods are not registered, by UID. unregistrable are those that cannot be registered.
+	// reasons says why held pods are not registered, by UID. unregistrable are those that cannot be registered, and failures how often that
+	// was found in a row, or the opposite.
 	reasons       map[types.UID]string
 	unregistrable map[types.UID]bool
+	failures      map[types.UID]int
 	// asked is the question to the aggregators.
 	asked   podhold.Asked
 	metrics *metrics
@@ -79,8 +81,8 @@ func newGuard(node string, c cluster, s *store, now clock.PassiveClock, log logr
 		log.Error(damaged, "Ignoring stored pods")
 	}
 	g := &Guard{
-		node: node, cluster: c, store: s, clock: now, log: log, lost: workqueue.NewTypedRateLimitingQueue(
-			workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](firstRetry, lastRetry)),
+		node: node, cluster: c, store: s, clock: now, log: log,
+		lost: workqueue.NewTypedDelayingQueue[types.NamespacedName](), failures: map[types.UID]int{},
 		view: podhold.NewView(entries...), objects: objects, streams: map[*stream]bool{}, reasons: map[types.UID]string{},
 		unregistrable: map[types.UID]bool{}, metrics: newMetrics(), resync: true,
 	}
@@ -138,8 +140,7 @@ func (g *Guard) hold(p podhold.Pod) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.view.Hold(p.NamespacedName, g.clock.Now())
-	delete(g.reasons, p.UID)
-	delete(g.unregistrable, p.UID)
+	g.forgetFailures(p.UID)
 	g.metrics.held.Inc()
 	g.translate()
 	g.persist(p.NamespacedName)
@@ -157,8 +158,7 @@ func (g *Guard) drop(p podhold.Pod) {
 func (g *Guard) remove(p podhold.Pod) {
 	g.view.Drop(p.NamespacedName)
 	delete(g.objects, p.UID)
-	delete(g.reasons, p.UID)
-	delete(g.unregistrable, p.UID)
+	g.forgetFailures(p.UID)
 	g.translate()
 	if err := g.store.drop(p.UID); err != nil {
 		g.log.Error(err, "Failed to remove stored pod", "pod", p.NamespacedName)
@@ -326,23 +326,31 @@ func (g *Guard) holds(p podhold.Pod) bool {
 	return ok && e.IsHeld() && e.Pod.UID == p.UID
 }
 
-// explain records why a held pod is not registered.
-func (g *Guard) explain(name types.NamespacedName, err error) {
+// explain records why a held pod is not registered, and returns when to try again.
+func (g *Guard) explain(name types.NamespacedName, err error) (retryAfter time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	e, ok := g.view.Get(name)
 	if !ok || !e.IsHeld() {
-		return
+		return 0
 	}
-	if errors.Is(err, errNotSound) {
-		g.unregistrable[e.Pod.UID] = true
+	uid, reason, unregistrable := e.Pod.UID, err.Error(), errors.Is(err, errNotSound)
+	if unregistrable != g.unregistrable[uid] {
+		g.unregistrable[uid], g.failures[uid] = unregistrable, 0
 	}
-	reason := err.Error()
-	if g.reasons[e.Pod.UID] == reason {
-		return
+	g.failures[uid]++
+	if g.reasons[uid] != reason {
+		g.reasons[uid] = reason
+		g.log.Info("Failed to register pod again, retrying", "pod", name, "reason", reason)
 	}
-	g.reasons[e.Pod.UID] = reason
-	g.log.Info("Failed to register pod again, retrying", "pod", name, "reason", reason)
+	return podhold.RetryAfter(g.failures[uid], unregistrable)
+}
+
+// forgetFailures forgets why a pod was not registered. The caller holds the lock.
+func (g *Guard) forgetFailures(uid types.UID) {
+	delete(g.reasons, uid)
+	delete(g.unregistrable, uid)
+	delete(g.failures, uid)
 }
 
 // complete records that the registration of a held pod is complete.
@@ -352,6 +360,8 @@ func (g *Guard) complete(name types.NamespacedName, uid types.UID) {
 	if !g.view.Complete(name, uid) {
 		return
 	}
+	e, _ := g.view.Get(name)
+	g.forgetFailures(e.Pod.UID)
 	g.translate()
 	g.persist(name)
 	g.metrics.registered.Inc()

@@ -150,3 +150,32 @@ func TestPodWhoseRegistrationBeganDoesNotEnd(t *testing.T) {
 		t.Error("a pod that ended is registered")
 	}
 }
+
+// A pod that admission changes is created and deleted again with each attempt, so that attempts become rare. Other failures end soon.
+func TestAttemptsToRegisterBecomeRare(t *testing.T) {
+	f := newAskingFixture(t)
+	fail := func(times int, err error) (wait time.Duration) {
+		for range times {
+			wait = f.guard.explain(f.pod.NamespacedName, err)
+		}
+		return wait
+	}
+	for _, step := range []struct {
+		times int
+		err   error
+		want  time.Duration
+	}{
+		{100, errors.New("unreachable"), 10 * time.Second},
+		{1, errNotSound, 100 * time.Millisecond},
+		{19, errNotSound, 10 * time.Minute},
+		{1, errors.New("unreachable"), 100 * time.Millisecond},
+	} {
+		if got := fail(step.times, step.err); got != step.want {
+			t.Errorf("the next attempt is after %s, want %s after %d failures: %v", got, step.want, step.times, step.err)
+		}
+	}
+	f.guard.end(f.pod, podhold.EndRetention)
+	if got := fail(1, errNotSound); got != 0 || len(f.guard.failures)+len(f.guard.unregistrable)+len(f.guard.reasons) > 0 {
+		t.Errorf("the guard remembers failures of a pod that has ended: %v", f.guard.failures)
+	}
+}

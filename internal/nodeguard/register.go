@@ -185,11 +185,8 @@ func ownerPath(namespace string, owner metav1.OwnerReference) (string, bool) {
 	return "/apis/" + owner.APIVersion + "/namespaces/" + namespace + "/" + plural + "/" + owner.Name, known
 }
 
-const (
-	firstRetry, lastRetry = 100 * time.Millisecond, 10 * time.Second
-	// nameRetry is short: the controller that replaced the pod replaces it again as soon as it can.
-	nameRetry = 20 * time.Millisecond
-)
+// nameRetry is short: the controller that replaced the pod replaces it again as soon as it can.
+const nameRetry = 20 * time.Millisecond
 
 // run registers pods as they are lost, several at a time but each by one worker, until ctx ends. It repeats what fails.
 func (r *registrar) run(ctx context.Context) {
@@ -206,12 +203,10 @@ func (r *registrar) run(ctx context.Context) {
 				err := r.register(ctx, name)
 				switch {
 				case err == nil:
-					queue.Forget(name)
 				case errors.Is(err, errNameTaken):
 					queue.AddAfter(name, nameRetry)
 				default:
-					r.guard.explain(name, err)
-					queue.AddRateLimited(name)
+					queue.AddAfter(name, r.guard.explain(name, err))
 				}
 				queue.Done(name)
 			}

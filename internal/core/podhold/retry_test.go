@@ -1,0 +1,24 @@
+package podhold_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/breakwater-k8s/breakwater/internal/core/podhold"
+)
+
+func TestRetryAfter(t *testing.T) {
+	for _, tc := range []struct {
+		failures      int
+		unregistrable bool
+		want          time.Duration
+	}{
+		{1, false, 100 * time.Millisecond}, {2, false, 200 * time.Millisecond}, {7, false, 6400 * time.Millisecond}, {8, false, 10 * time.Second},
+		{1 << 40, false, 10 * time.Second}, {1, true, 100 * time.Millisecond}, {8, true, 12800 * time.Millisecond}, {13, true, 409600 * time.Millisecond},
+		{14, true, 10 * time.Minute}, {1 << 40, true, 10 * time.Minute},
+	} {
+		if got := podhold.RetryAfter(tc.failures, tc.unregistrable); got != tc.want {
+			t.Errorf("RetryAfter(%d, %v) = %s, want %s", tc.failures, tc.unregistrable, got, tc.want)
+		}
+	}
+}
