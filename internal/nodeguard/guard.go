@@ -183,12 +183,7 @@ func (g *Guard) persist(name types.NamespacedName) {
 }
 
 // observe records a pod that the API server has. It returns how the kubelet sees it, and whether it does.
-func (g *Guard) observe(ctx context.Context, object encoded) (seen encoded, change podhold.Change, err error) {
-	pod, err := podwire.Decode(object.format, object.raw)
-	if err != nil {
-		return encoded{}, podhold.Hide, err
-	}
-	p := podhold.PodOf(pod)
+func (g *Guard) observe(ctx context.Context, p podhold.Pod, object encoded) (seen encoded, change podhold.Change, err error) {
 	for range 2 {
 		g.mu.Lock()
 		change = g.view.Observe(p)
@@ -225,33 +220,34 @@ func (g *Guard) show(p podhold.Pod, object encoded, change podhold.Change) encod
 	return object
 }
 
-// decideList decides on the pods that the kubelet sees and a list of the node's pods does not have.
-func (g *Guard) decideList(ctx context.Context, f podwire.Format, body []byte) (*podwire.List, error) {
+// decideList decides on the pods that the kubelet sees and a list of the node's pods does not have. It returns the list and its pods.
+func (g *Guard) decideList(ctx context.Context, f podwire.Format, body []byte) (*podwire.List, []podhold.Pod, error) {
 	list, err := podwire.ParseList(f, body)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	var pods []podhold.Pod
 	listed := map[types.UID]bool{}
 	for _, item := range list.Items() {
 		pod, err := podwire.Decode(f, item)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		listed[pod.UID] = true
+		pods, listed[pod.UID] = append(pods, podhold.PodOf(pod)), true
 	}
 	g.decideMissing(ctx, listed)
-	return list, nil
+	return list, pods, nil
 }
 
 // observeList edits a list of the node's pods.
 func (g *Guard) observeList(ctx context.Context, f podwire.Format, body []byte) ([]byte, error) {
-	list, err := g.decideList(ctx, f, body)
+	list, pods, err := g.decideList(ctx, f, body)
 	if err != nil {
 		return nil, err
 	}
 	var items [][]byte
-	for _, item := range list.Items() {
-		seen, change, err := g.observe(ctx, encoded{f, item})
+	for i, item := range list.Items() {
+		seen, change, err := g.observe(ctx, pods[i], encoded{f, item})
 		if err != nil {
 			return nil, err
 		}

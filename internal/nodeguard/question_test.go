@@ -74,10 +74,10 @@ func newAskingFixture(t *testing.T) *askingFixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := f.guard.observe(t.Context(), encoded{podwire.JSON, raw}); err != nil {
+	f.pod = podhold.PodOf(pod)
+	if _, _, err := f.guard.observe(t.Context(), f.pod, encoded{podwire.JSON, raw}); err != nil {
 		t.Fatal(err)
 	}
-	f.pod = podhold.PodOf(pod)
 	f.guard.hold(f.pod)
 	return f
 }

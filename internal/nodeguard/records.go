@@ -14,6 +14,7 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/breakwater-k8s/breakwater/internal/core/podhold"
 )
@@ -86,8 +87,10 @@ func (r *records) configMaps() string { return "/api/v1/namespaces/" + r.namespa
 
 const (
 	protectedFile = "protected.json"
-	// refreshEvery is how often the guard reads which pods are protected.
+	// refreshEvery is how often the guard reads which pods are protected. All guards of a cluster start together after a disaster, and jitter
+	// spreads their requests: it is the share that a pause may be longer.
 	refreshEvery = 10 * time.Second
+	jitter       = 0.1
 )
 
 // restore uses what an earlier guard has read.
@@ -157,19 +160,12 @@ func (r *records) learn(configMaps []corev1.ConfigMap) error {
 
 // run refreshes until ctx ends.
 func (r *records) run(ctx context.Context) {
-	ticker := time.NewTicker(refreshEvery)
-	defer ticker.Stop()
 	last := ""
-	for {
+	wait.JitterUntilWithContext(ctx, func(ctx context.Context) {
 		err := r.refresh(ctx)
 		if text := fmt.Sprint(err); err != nil && text != last && ctx.Err() == nil {
 			r.log.Info("Failed to refresh; using what was known", "reason", text)
 			last = text
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-	}
+	}, refreshEvery, jitter, true)
 }

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/breakwater-k8s/breakwater/internal/core/podhold"
 	"github.com/breakwater-k8s/breakwater/internal/telemetry/version"
@@ -35,10 +36,8 @@ type reporter struct {
 
 // run reports until ctx ends.
 func (r *reporter) run(ctx context.Context) {
-	ticker := time.NewTicker(reportEvery)
-	defer ticker.Stop()
 	last := ""
-	for {
+	wait.JitterUntilWithContext(ctx, func(ctx context.Context) {
 		err := r.report(ctx)
 		if text := fmt.Sprint(err); text != last && ctx.Err() == nil {
 			if err != nil {
@@ -46,12 +45,7 @@ func (r *reporter) run(ctx context.Context) {
 			}
 			last = text
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-	}
+	}, reportEvery, jitter, true)
 }
 
 func (r *reporter) report(ctx context.Context) error {

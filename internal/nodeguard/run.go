@@ -178,20 +178,14 @@ const findEvery = time.Second
 // findLost looks for lost pods until ctx ends, while the kubelet does not watch them. A kubelet that met errors waits for up to a minute
 // before it asks again: for that long the pods would not be registered.
 func (g *Guard) findLost(ctx context.Context, kubelet *Account) {
-	ticker := time.NewTicker(findEvery)
-	defer ticker.Stop()
-	for {
-		if !g.isWatched() {
-			if err := g.findLostOnce(ctx, kubelet); err != nil {
-				g.log.V(1).Info("Failed to look for lost pods", "reason", err.Error())
-			}
-		}
-		select {
-		case <-ctx.Done():
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
+		if g.isWatched() {
 			return
-		case <-ticker.C:
 		}
-	}
+		if err := g.findLostOnce(ctx, kubelet); err != nil {
+			g.log.V(1).Info("Failed to look for lost pods", "reason", err.Error())
+		}
+	}, findEvery)
 }
 
 func (g *Guard) findLostOnce(ctx context.Context, kubelet *Account) error {
@@ -199,6 +193,6 @@ func (g *Guard) findLostOnce(ctx context.Context, kubelet *Account) error {
 	if err := kubelet.query(ctx, "/api/v1/pods", url.Values{"fieldSelector": {"spec.nodeName=" + g.node}}, &body); err != nil {
 		return err
 	}
-	_, err := g.decideList(ctx, podwire.JSON, body)
+	_, _, err := g.decideList(ctx, podwire.JSON, body)
 	return err
 }

@@ -111,14 +111,14 @@ func (s *stream) edit(ctx context.Context, e podwire.Event) ([]podwire.Event, er
 	case e.Type == watch.Deleted:
 		return s.deleted(ctx, e)
 	}
+	pod, err := podwire.Decode(s.format, e.Object)
+	if err != nil {
+		return nil, err
+	}
 	if s.listed != nil {
-		pod, err := podwire.Decode(s.format, e.Object)
-		if err != nil {
-			return nil, err
-		}
 		s.listed[pod.UID] = true
 	}
-	seen, change, err := s.guard.observe(ctx, encoded{s.format, e.Object})
+	seen, change, err := s.guard.observe(ctx, podhold.PodOf(pod), encoded{s.format, e.Object})
 	switch {
 	case err != nil:
 		return nil, err
