@@ -102,7 +102,7 @@ e2e-kind:
 
 .PHONY: e2e-node
 e2e-node: ## Play the loss of etcd and other disasters with real kubelets, without and with the node guard, and write node-report/; needs docker (REQUIRE_KIND=1 to fail without it)
-	@folders="$(call tool,kubernetes):$(call tool,etcd)"; \
+	@folders="$(call tool,kubernetes):$(call tool,etcd):$(call tool,helm)"; \
 	E2E_KIND=1 BREAKWATER_BINARIES="$$folders" go test -count=1 -v -timeout 40m ./e2e/node $(ARGS)
 
 .PHONY: chaos

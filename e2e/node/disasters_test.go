@@ -14,6 +14,8 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
 )
@@ -85,40 +87,71 @@ func (f *fixture) restoreEtcd() {
 	f.on(f.control, "rm -rf /var/lib/etcd/member")
 	f.docker("cp", filepath.Join(data, "member"), f.control+":/var/lib/etcd/member")
 	f.on(f.control, "mv /root/stopped/*.yaml /etc/kubernetes/manifests/")
-	f.eventually("the API server answers", func() string {
-		if _, err := f.client.Discovery().ServerVersion(); err != nil {
-			return err.Error()
-		}
-		return ""
-	})
+	// The backup has Leases of processes that ended. Their successors would wait for 15 s until these expire, and write no endpoints meanwhile.
+	for _, name := range []string{"kube-controller-manager", "kube-scheduler"} {
+		f.eventually("the API server answers, and has no Lease "+name, func() string {
+			err := f.client.CoordinationV1().Leases(metav1.NamespaceSystem).Delete(f.Context(), name, metav1.DeleteOptions{})
+			if err != nil && !apierrors.IsNotFound(err) {
+				return err.Error()
+			}
+			return ""
+		})
+	}
 }
 
-// visitOtherCluster starts an empty cluster with the same certificates, leads the workers to it for a while, and then back.
-func (f *fixture) visitOtherCluster() {
+// otherPort is the port of the other cluster's API server on the control plane's node.
+const otherPort = "7443"
+
+// startOtherCluster starts an empty cluster with the same certificates. It returns a function that stops it.
+func (f *fixture) startOtherCluster() (stop func()) {
 	f.Helper()
 	f.on(f.control, `cd /etc/kubernetes/manifests
 sed -e 's/name: etcd$/name: etcd-other/' -e 's/component: etcd$/component: etcd-other/' -e 's/:2379/:3379/g' -e 's/:2380/:3380/g' -e 's/:2381/:3381/g' \
   -e 's#/var/lib/etcd#/var/lib/etcd-other#g' -e 's/port: 2381/port: 3381/; s/hostPort: .*//; s/containerPort: 2381/containerPort: 3381/' etcd.yaml > /root/etcd-other.yaml
 sed -e 's/name: kube-apiserver$/name: kube-apiserver-other/' -e 's/component: kube-apiserver$/component: kube-apiserver-other/' -e 's/:2379/:3379/g' \
-  -e 's/--secure-port=6443/--secure-port=7443/' -e 's/6443/7443/g' kube-apiserver.yaml > /root/kube-apiserver-other.yaml
+  -e 's/--secure-port=6443/--secure-port=`+otherPort+`/' -e 's/6443/`+otherPort+`/g' kube-apiserver.yaml > /root/kube-apiserver-other.yaml
 mkdir -p /var/lib/etcd-other && chmod 700 /var/lib/etcd-other && cp /root/etcd-other.yaml /root/kube-apiserver-other.yaml /etc/kubernetes/manifests/`)
 	f.eventually("the other cluster answers", func() string {
-		out, err := f.tryOn(f.Context(), f.control, "kubectl --kubeconfig /etc/kubernetes/super-admin.conf --server https://"+f.control+":7443 get namespace kube-system -o name")
+		out, err := f.tryOn(f.Context(), f.control, "kubectl --kubeconfig /etc/kubernetes/super-admin.conf --server https://"+f.control+":"+otherPort+" get namespace kube-system -o name")
 		if err != nil || !strings.Contains(out, "kube-system") {
 			return fmt.Sprintf("no answer: %v: %s", err, out)
 		}
 		return ""
 	})
-	lead := "iptables -t nat %s OUTPUT -p tcp -d " + f.address(f.control) + " --dport 6443 -j DNAT --to-destination " + f.address(f.control) + ":7443"
-	f.onWorkers(fmt.Sprintf(lead, "-A") + "; systemctl restart breakwater-node kubelet")
-	f.pause(30 * time.Second)
-	for _, node := range f.workers {
-		if out := f.on(node, "journalctl -u breakwater-node --no-pager | grep -c 'another cluster' || true"); out == "0" {
-			f.Errorf("the guard of %s has not noticed the other cluster", node)
-		}
+	return func() {
+		f.on(f.control, "rm /etc/kubernetes/manifests/etcd-other.yaml /etc/kubernetes/manifests/kube-apiserver-other.yaml")
 	}
-	f.onWorkers(fmt.Sprintf(lead, "-D") + "; systemctl restart breakwater-node")
-	f.on(f.control, "rm /etc/kubernetes/manifests/etcd-other.yaml /etc/kubernetes/manifests/kube-apiserver-other.yaml")
+}
+
+// visitOtherCluster returns a disaster that leads the workers to the other cluster for a while, causes a fault there unless that is nil, and
+// leads them back.
+func visitOtherCluster(fault func(*fixture) (repair func())) func(*fixture) {
+	return func(f *fixture) {
+		f.Helper()
+		var addresses []string
+		for _, node := range f.workers {
+			addresses = append(addresses, f.address(node))
+		}
+		workers := strings.Join(addresses, ",")
+		lead := func(action string) { // on the control plane, where no reboot of a worker ends it
+			f.on(f.control, "iptables -t nat "+action+" PREROUTING -p tcp -s "+workers+" --dport 6443 -j REDIRECT --to-ports "+otherPort)
+		}
+		since := f.on(f.control, "date +%s")
+		lead("-I")
+		f.onWorkers("systemctl restart breakwater-node kubelet")
+		f.pause(5 * time.Second)
+		if fault != nil {
+			fault(f)()
+		}
+		f.pause(15 * time.Second)
+		for _, node := range f.workers {
+			if out := f.on(node, "journalctl -u breakwater-node --no-pager --since @"+since+" | grep -c 'another cluster' || true"); out == "0" {
+				f.Errorf("the guard of %s has not noticed the other cluster", node)
+			}
+		}
+		lead("-D")
+		f.onWorkers("systemctl restart breakwater-node")
+	}
 }
 
 // killGuards kills the guards several times.
@@ -133,13 +166,45 @@ func (f *fixture) killGuards() (repair func()) {
 	}
 }
 
-// freezeGuards stops the guards' processes without ending them.
+// freezeGuards stops the guards' processes without ending them. The watchdog of systemd ends and restarts them after 3 seconds.
 func (f *fixture) freezeGuards() (repair func()) {
 	f.onWorkers("systemctl kill -s STOP breakwater-node")
-	return func() { f.pause(60 * time.Second) }
+	return func() { f.pause(10 * time.Second) }
+}
+
+// killAndFreezeGuards kills the guard of a node several times, and freezes the others.
+func (f *fixture) killAndFreezeGuards() (repair func()) {
+	attack := func() {
+		f.on(f.workers[0], "systemctl kill -s KILL breakwater-node")
+		for _, node := range f.workers[1:] {
+			f.on(node, "systemctl kill -s STOP breakwater-node")
+		}
+	}
+	attack()
+	return func() {
+		for range 3 {
+			f.pause(4 * time.Second)
+			attack()
+		}
+	}
 }
 
 func (f *fixture) restartKubelets() (repair func()) {
 	f.onWorkers("systemctl restart kubelet")
 	return func() { f.onWorkers("systemctl restart kubelet") }
+}
+
+// rebootNode cuts the power of a node, and starts it again.
+func (f *fixture) rebootNode() (repair func()) {
+	f.rebooted = f.workers[0]
+	f.docker("kill", f.rebooted)
+	return func() {
+		f.docker("start", f.rebooted)
+		f.eventually("the node boots", func() string {
+			if out, err := f.tryOn(f.Context(), f.rebooted, f.connect()); err != nil {
+				return fmt.Sprint(err, out)
+			}
+			return ""
+		})
+	}
 }

@@ -21,21 +21,23 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/kind"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/release"
 	"github.com/breakwater-k8s/breakwater/internal/core/podhold"
 )
 
 const (
 	shop, system    = "shop", "breakwater-system"
 	answerImage     = "breakwater.test/answer:1"
+	guardImage      = "breakwater.test/breakwater"
+	guardTag        = "test"
+	guardedLabel    = "guarded"
 	replicas, dbs   = 6, 3
-	guardProgram    = "/root/breakwater-node"
 	deploymentLabel = "web"
 	setLabel        = "db"
 	eventually      = 3 * time.Minute
@@ -48,10 +50,10 @@ type fixture struct {
 	client  *kubernetes.Clientset
 	control string
 	workers []string
-	// program and token are files on this machine.
-	program, token string
-	snapshot       string
-	outcomes       []namedOutcome
+	// rebooted is the node that the current disaster has rebooted; empty for none.
+	rebooted string
+	snapshot string
+	outcomes []namedOutcome
 }
 
 func newFixture(t *testing.T, options kind.Options) *fixture {
@@ -61,11 +63,11 @@ func newFixture(t *testing.T, options kind.Options) *fixture {
 	topology, err := federation.Embedded("single")
 	f.must(err)
 	options.Log, options.Nodes = testr.New(t), 3
-	f.program, f.token = filepath.Join(folder, "breakwater-node"), filepath.Join(folder, "token")
-	f.build("./cmd/breakwater-node", f.program)
-	image := f.buildImage(folder)
+	images := []string{f.buildImage(folder, "answer", "./e2e/node/answer", answerImage), f.buildImage(folder, "breakwater-node", "./cmd/breakwater-node", guardImage+":"+guardTag)}
 	started := kind.StartForTest(t, topology, options)
-	f.must(started.LoadImage(t.Context(), image))
+	for _, image := range images {
+		f.must(started.LoadImage(t.Context(), image))
+	}
 	f.cluster = started.Clusters()[0].(*kind.Cluster)
 	f.client = kubernetes.NewForConfigOrDie(f.cluster.RESTConfig())
 	for _, node := range f.cluster.Nodes() {
@@ -75,8 +77,9 @@ func newFixture(t *testing.T, options kind.Options) *fixture {
 			f.workers = append(f.workers, node)
 		}
 	}
-	f.connectNodes()
-	f.createAccount()
+	f.onWorkers(f.connect())
+	f.publish()
+	f.applyChart(folder)
 	f.deploy()
 	return f
 }
@@ -98,26 +101,26 @@ func (f *fixture) build(pkg, to string) {
 	}
 }
 
-// buildImage builds the image of the application, and returns its archive.
-func (f *fixture) buildImage(folder string) string {
+// buildImage builds an image of a program, and returns its archive.
+func (f *fixture) buildImage(folder, program, pkg, image string) string {
 	f.Helper()
-	program, layer, archive := filepath.Join(folder, "answer"), filepath.Join(folder, "layer.tar"), filepath.Join(folder, "answer.tar")
-	f.build("./e2e/node/answer", program)
-	if out, err := exec.CommandContext(f.Context(), "tar", "-cf", layer, "-C", folder, "answer").CombinedOutput(); err != nil {
+	layer, archive := filepath.Join(folder, program+"-layer.tar"), filepath.Join(folder, program+".tar")
+	f.build(pkg, filepath.Join(folder, program))
+	if out, err := exec.CommandContext(f.Context(), "tar", "-cf", layer, "-C", folder, program).CombinedOutput(); err != nil {
 		f.Fatalf("tar: %v\n%s", err, out)
 	}
 	content, err := tarball.LayerFromFile(layer)
 	f.must(err)
-	image, err := mutate.AppendLayers(empty.Image, content)
+	built, err := mutate.AppendLayers(empty.Image, content)
 	f.must(err)
-	config, err := image.ConfigFile()
+	config, err := built.ConfigFile()
 	f.must(err)
-	config.OS, config.Architecture, config.Config.Entrypoint = "linux", runtime.GOARCH, []string{"/answer"}
-	image, err = mutate.ConfigFile(image, config)
+	config.OS, config.Architecture, config.Config.Entrypoint = "linux", runtime.GOARCH, []string{"/" + program}
+	built, err = mutate.ConfigFile(built, config)
 	f.must(err)
-	tag, err := name.NewTag(answerImage)
+	tag, err := name.NewTag(image)
 	f.must(err)
-	f.must(tarball.WriteToFile(archive, tag, image))
+	f.must(tarball.WriteToFile(archive, tag, built))
 	return archive
 }
 
@@ -160,57 +163,45 @@ func (f *fixture) address(node string) string {
 	return f.docker("inspect", "-f", "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}", node)
 }
 
-// connectNodes sets the routes between the pods of different nodes, for networks that do not.
-func (f *fixture) connectNodes() {
+// connect returns the script that sets the route to the pods of other nodes, for networks that have none.
+func (f *fixture) connect() string {
 	f.Helper()
-	f.onWorkers("ip route replace 10.244.0.0/16 via " + f.address(f.control))
+	return "ip route replace 10.244.0.0/16 via " + f.address(f.control)
 }
 
-// createAccount creates the guard's account, and publishes which pods are protected, as the chart and an aggregator do.
-func (f *fixture) createAccount() {
+// applyChart applies what the chart has for node guards. Its DaemonSet selects nodes with a label.
+func (f *fixture) applyChart(folder string) {
+	f.Helper()
+	helm, err := release.Helm(f.Context(), folder, "template", "breakwater", filepath.Join("..", "..", "charts", "breakwater"), "--namespace="+system,
+		"--show-only=templates/node.yaml", "--set=role=worker,cells[0].name=worker,cores[0].name=core,node.enabled=true,image.pullPolicy=Never,image.repository="+guardImage+",image.tag="+guardTag+
+			",node.nodeSelector."+guardedLabel+"=yes")
+	f.must(err)
+	var problems bytes.Buffer
+	helm.Stderr = &problems
+	rendered, err := helm.Output()
+	if err != nil {
+		f.Fatalf("helm: %v\n%s", err, problems.String())
+	}
+	file := filepath.Join(folder, "node.yaml")
+	f.must(os.WriteFile(file, rendered, 0o600))
+	f.docker("cp", file, f.control+":/root/node.yaml")
+	f.kubectl("apply -f /root/node.yaml")
+}
+
+// kubectl runs kubectl on the control plane.
+func (f *fixture) kubectl(arguments string) string {
+	f.Helper()
+	return f.on(f.control, "kubectl --kubeconfig /etc/kubernetes/admin.conf "+arguments)
+}
+
+// publish publishes which pods are protected, as an aggregator does.
+func (f *fixture) publish() {
 	f.Helper()
 	ctx := f.Context()
 	for _, namespace := range []string{shop, system} {
 		_, err := f.client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
 		f.must(err)
 	}
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "breakwater-node"}}
-	_, err := f.client.CoreV1().ServiceAccounts(system).Create(ctx, account, metav1.CreateOptions{})
-	f.must(err)
-	for name, rule := range map[string]struct {
-		subject rbacv1.Subject
-		rules   []rbacv1.PolicyRule
-	}{
-		"breakwater-node": {rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: system, Name: account.Name}, []rbacv1.PolicyRule{
-			{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "create", "patch", "delete"}},
-			{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"get"}},
-			{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get", "list"}},
-			{APIGroups: []string{"apps"}, Resources: []string{"replicasets", "statefulsets", "daemonsets"}, Verbs: []string{"get"}},
-			{APIGroups: []string{"batch"}, Resources: []string{"jobs"}, Verbs: []string{"get"}},
-		}},
-		"breakwater-node-identity": {rbacv1.Subject{Kind: rbacv1.GroupKind, APIGroup: rbacv1.GroupName, Name: "system:nodes"}, []rbacv1.PolicyRule{
-			{APIGroups: []string{""}, Resources: []string{"namespaces"}, ResourceNames: []string{metav1.NamespaceSystem}, Verbs: []string{"get"}},
-		}},
-	} {
-		_, err := f.client.RbacV1().ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rule.rules}, metav1.CreateOptions{})
-		f.must(err)
-		_, err = f.client.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name}, Subjects: []rbacv1.Subject{rule.subject},
-		}, metav1.CreateOptions{})
-		f.must(err)
-	}
-	secret, err := f.client.CoreV1().Secrets(system).Create(ctx, &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: "token", Annotations: map[string]string{corev1.ServiceAccountNameKey: account.Name}}, Type: corev1.SecretTypeServiceAccountToken,
-	}, metav1.CreateOptions{})
-	f.must(err)
-	f.eventually("the token exists", func() string {
-		secret, err = f.client.CoreV1().Secrets(system).Get(ctx, "token", metav1.GetOptions{})
-		if err != nil || len(secret.Data["token"]) == 0 {
-			return fmt.Sprint("no token: ", err)
-		}
-		return ""
-	})
-	f.must(os.WriteFile(f.token, secret.Data["token"], 0o600))
 	var protected []podhold.Protected
 	for _, app := range []string{deploymentLabel, setLabel} {
 		protected = append(protected, podhold.Protected{Namespace: shop, Name: app, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}})
@@ -266,7 +257,10 @@ func (f *fixture) deploy() {
 		},
 	}, metav1.CreateOptions{})
 	f.must(err)
+	nodes := strings.Join(f.workers, " ")
+	f.kubectl("label node " + nodes + " " + guardedLabel + "=yes") // so that the guards stay installed after a restore
 	f.backUp()
+	f.kubectl("label node " + nodes + " " + guardedLabel + "-")
 	f.on(f.control, "mv /root/kube-controller-manager.yaml /etc/kubernetes/manifests/")
 	f.waitUntilComplete()
 }
@@ -324,14 +318,17 @@ func (f *fixture) eventually(what string, problem func() string) {
 	f.Fatalf("waited %s until %s: %s", eventually, what, last)
 }
 
-// installGuards installs the guard on all workers.
+// installGuards installs the guard on all workers, by the chart's DaemonSet.
 func (f *fixture) installGuards() {
 	f.Helper()
-	for _, node := range f.workers {
-		f.docker("cp", f.program, node+":"+guardProgram)
-		f.docker("cp", f.token, node+":/root/token")
-		f.Log(f.on(node, guardProgram+" install --node "+node+" --token-file /root/token"))
-	}
+	f.kubectl("label node " + strings.Join(f.workers, " ") + " " + guardedLabel + "=yes")
+	f.eventually("the guards are installed", func() string {
+		set, err := f.client.AppsV1().DaemonSets(system).Get(f.Context(), "breakwater-node", metav1.GetOptions{})
+		if err != nil || int(set.Status.NumberReady) < len(f.workers) {
+			return fmt.Sprintf("DaemonSet %+v: %v", set.Status, err)
+		}
+		return ""
+	})
 	f.waitForNodes()
 	f.waitUntilComplete()
 	f.eventually("the guards know all pods", func() string {

@@ -19,21 +19,35 @@ func TestNodeGuard(t *testing.T) {
 	f.installGuards()
 	r := &report{Disasters: map[string]outcome{}, Without: f.outcomes}
 	f.outcomes = nil
-	for _, d := range []struct {
+	type disaster struct {
 		name  string
 		cause func(*fixture)
 		fault func(*fixture) (repair func())
-	}{
-		{"etcd-erased", (*fixture).eraseFromEtcd, nil},
-		{"etcd-erased/guards-killed", (*fixture).eraseFromEtcd, (*fixture).killGuards},
-		{"etcd-erased/guards-frozen", (*fixture).eraseFromEtcd, (*fixture).freezeGuards},
-		{"etcd-erased/kubelets-restarted", (*fixture).eraseFromEtcd, (*fixture).restartKubelets},
-		{"other-cluster", (*fixture).visitOtherCluster, nil},
-		{"etcd-restored", (*fixture).restoreEtcd, nil},
-		{"etcd-restored/kubelets-restarted", (*fixture).restoreEtcd, (*fixture).restartKubelets},
-	} {
-		f.playWith(d.name, d.cause, d.fault)
 	}
+	play := func(all ...disaster) {
+		for _, d := range all {
+			f.playWith(d.name, d.cause, d.fault)
+		}
+	}
+	play(
+		disaster{"etcd-erased", (*fixture).eraseFromEtcd, nil},
+		disaster{"etcd-erased/guards-killed", (*fixture).eraseFromEtcd, (*fixture).killGuards},
+		disaster{"etcd-erased/guards-frozen", (*fixture).eraseFromEtcd, (*fixture).freezeGuards},
+		disaster{"etcd-erased/kubelets-restarted", (*fixture).eraseFromEtcd, (*fixture).restartKubelets},
+		disaster{"etcd-erased/node-rebooted", (*fixture).eraseFromEtcd, (*fixture).rebootNode},
+	)
+	stop := f.startOtherCluster()
+	play(
+		disaster{"other-cluster", visitOtherCluster(nil), nil},
+		disaster{"other-cluster/guards-killed-and-frozen", visitOtherCluster((*fixture).killAndFreezeGuards), nil},
+		disaster{"other-cluster/node-rebooted", visitOtherCluster((*fixture).rebootNode), nil},
+	)
+	stop()
+	play(
+		disaster{"etcd-restored", (*fixture).restoreEtcd, nil},
+		disaster{"etcd-restored/guards-killed-and-frozen", (*fixture).restoreEtcd, (*fixture).killAndFreezeGuards},
+		disaster{"etcd-restored/kubelets-restarted", (*fixture).restoreEtcd, (*fixture).restartKubelets},
+	)
 	f.deleteByForce()
 	r.Disasters = f.outcomesByName()
 	r.compute()
@@ -44,4 +58,4 @@ func TestNodeGuard(t *testing.T) {
 }
 
 // settleTime is how long the report waits after a disaster for containers that end late.
-const settleTime = 15 * time.Second
+const settleTime = 10 * time.Second

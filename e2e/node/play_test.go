@@ -1,14 +1,20 @@
 package node_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/breakwater-k8s/breakwater/internal/nodeguard"
 )
 
 // play causes a disaster, and measures what it does.
@@ -21,7 +27,10 @@ func (f *fixture) playWith(name string, cause func(*fixture), fault func(*fixtur
 		return
 	}
 	f.waitUntilComplete()
+	f.waitUntilServed()
+	f.rebooted = ""
 	before := f.containers()
+	deleted := f.watchDeletions()
 	client := f.startClient()
 	var repair func()
 	if fault != nil {
@@ -40,14 +49,15 @@ func (f *fixture) playWith(name string, cause func(*fixture), fault func(*fixtur
 	registered := time.Since(began)
 	<-repaired
 	f.waitForNodes()
+	if f.rebooted != "" {
+		f.eventually(name+": the pods of the node that was rebooted run again", func() string { return strings.Join(f.lost(before, deleted), "\n") })
+	}
+	f.waitUntilServed()
 	f.pause(settleTime)
-	after := f.containers()
-	result := outcome{Registered: registered.Seconds(), Unanswered: client.stop().Seconds()}
-	for id, pod := range before {
-		if after[id] == "" {
-			result.Killed++
-			f.Logf("%s: container %s of %s ended", name, id, pod)
-		}
+	result := outcome{Registered: registered.Seconds(), Unanswered: client.stop().Seconds(), Rebooted: f.rebooted != ""}
+	for _, lost := range f.lost(before, deleted) {
+		result.Killed++
+		f.Logf("%s: %s", name, lost)
 	}
 	f.Logf("FIGURE %s: %+v", name, result)
 	f.outcomes = append(f.outcomes, namedOutcome{name, result})
@@ -68,20 +78,88 @@ func (f *fixture) pause(d time.Duration) {
 	}
 }
 
-// containers returns the running containers of the workloads' pods, by ID, with a name.
-func (f *fixture) containers() map[string]string {
+// waitUntilServed waits until the endpoints of the Service are those of the pods: kube-controller-manager has to lead for that.
+func (f *fixture) waitUntilServed() {
 	f.Helper()
-	all := map[string]string{}
+	f.eventually("the Service has the endpoints of all pods", func() string {
+		slices, err := f.client.DiscoveryV1().EndpointSlices(shop).List(f.Context(), metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=web"})
+		if err != nil {
+			return err.Error()
+		}
+		ready := 0
+		for i := range slices.Items {
+			for _, e := range slices.Items[i].Endpoints {
+				if e.Conditions.Ready != nil && *e.Conditions.Ready {
+					ready++
+				}
+			}
+		}
+		if ready < replicas {
+			return fmt.Sprintf("%d endpoints are ready, want %d", ready, replicas)
+		}
+		return ""
+	})
+}
+
+// container is a running container of the workloads.
+type container struct{ node, pod, process string }
+
+// containers returns the running containers of the workloads.
+func (f *fixture) containers() map[container]bool {
+	f.Helper()
+	all := map[container]bool{}
 	for _, node := range f.workers {
-		for line := range strings.Lines(f.on(node, "pgrep -x answer | while read pid; do echo $pid $(cut -d/ -f4- /proc/$pid/cgroup | tail -1) $(cut -d' ' -f22 /proc/$pid/stat); done")) {
-			fields := strings.Fields(line)
-			all[node+"/"+strings.Join(fields, "/")] = node
+		for line := range strings.Lines(f.on(node, "pgrep -x answer | while read pid; do echo $pid/$(cut -d' ' -f22 /proc/$pid/stat) $(tail -1 /proc/$pid/cgroup); done")) {
+			process, cgroup, _ := strings.Cut(strings.TrimSpace(line), " ")
+			found := podInCgroup.FindStringSubmatch(cgroup)
+			if found == nil {
+				f.Fatalf("process %s of node %s has cgroup %q, want the UID of a pod in it", process, node, cgroup)
+			}
+			all[container{node, strings.ReplaceAll(found[1], "_", "-"), process}] = true
 		}
 	}
 	if len(all) == 0 {
 		f.Fatal("no containers of the workloads run")
 	}
 	return all
+}
+
+var podInCgroup = regexp.MustCompile(`pod([0-9a-f]{8}[-_][-_0-9a-f]{27})`)
+
+// watchDeletions returns a function that reports whether a client has deleted a pod since, by the UID that the kubelet knows.
+func (f *fixture) watchDeletions() (isDeleted func(uid string) bool) {
+	f.Helper()
+	events, err := f.client.CoreV1().Pods(shop).Watch(f.Context(), metav1.ListOptions{})
+	f.must(err)
+	var deleted sync.Map
+	go func() { // until the API server ends the watch
+		for e := range events.ResultChan() {
+			if p, ok := e.Object.(*corev1.Pod); ok && p.DeletionTimestamp != nil && p.Labels["app"] != "" {
+				deleted.Store(cmp.Or(p.Annotations[nodeguard.AnnotationRegistered], string(p.UID)), true)
+			}
+		}
+	}()
+	return func(uid string) bool {
+		_, found := deleted.Load(uid)
+		return found
+	}
+}
+
+// lost returns which of the containers have ended. A reboot ends all containers of a node: there it returns those whose pods, by the UIDs that
+// the kubelet knows, do not run again, and that no client has deleted. A controller deletes pods that are not ready yet in favor of
+// replacements that are.
+func (f *fixture) lost(before map[container]bool, deleted func(uid string) bool) (lost []string) {
+	f.Helper()
+	after, pods := f.containers(), map[string]bool{}
+	for c := range after {
+		pods[c.node+c.pod] = true
+	}
+	for c := range before {
+		if !after[c] && (c.node != f.rebooted || !pods[c.node+c.pod] && !deleted(c.pod)) {
+			lost = append(lost, fmt.Sprintf("container %s of pod %s on node %s ended", c.process, c.pod, c.node))
+		}
+	}
+	return lost
 }
 
 // countingClient sends requests to the Service all the time.
