@@ -101,8 +101,9 @@ func (l *fixture) reserveRepeatedly(ctx context.Context, name string) {
 		case ctx.Err() != nil:
 			return
 		default:
+			revocable := metav1.NewMicroTime(time.Now().Add(time.Hour)) // it is not merged with others
 			history.Buckets = append(history.Buckets, v1alpha1.Bucket{
-				StartTime: metav1.NowMicro(), PodUID: "other", PodName: "other", Counter: 1, Operation: v1alpha1.OperationDelete,
+				StartTime: metav1.NowMicro(), PodUID: "other", PodName: "other", Counter: 1, Operation: v1alpha1.OperationDelete, RevocableUntil: &revocable,
 			})
 		}
 		if err := l.client.Status().Update(context.Background(), p); err != nil && !apierrors.IsConflict(err) {

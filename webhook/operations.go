@@ -82,10 +82,11 @@ func applyOps(p *v1alpha1.PodProtector, ops []historyOp) (results []opResult, ch
 			for len(removals) < len(order) && ops[order[len(removals)]].kind == opReserve {
 				removals = append(removals, ops[order[len(removals)]].removal)
 			}
+			wanted := p.Status.Wanted
 			for i, verdict := range quota.Decide(p, removals) { // rule 2: Decide renews the reservation of a repeated request
 				*ops[order[i]].claim = verdict.Claim
 				results[order[i]] = opResult{resultDecided, verdict}
-				changed = changed || verdict.Outcome.Written() || verdict.Recorded
+				changed = changed || verdict.Outcome.Written() || p.Status.Wanted != wanted
 			}
 			order = order[len(removals):]
 		}

@@ -272,10 +272,10 @@ func TestDefaults(t *testing.T) {
 		t.Errorf("operations %q, want %q", p.Spec.Operations, want)
 	}
 	h := p.Spec.AdmissionHistory
-	if h.MaxConcurrentLag != 0 || h.CompactThreshold == nil || *h.CompactThreshold != 20 ||
+	if h.MaxConcurrentLag != 0 || h.CompactThreshold == nil || *h.CompactThreshold != 5 ||
 		h.AggregationRateMillis == nil || *h.AggregationRateMillis != 1000 ||
 		h.UpdateTimeoutSeconds == nil || *h.UpdateTimeoutSeconds != 600 {
-		t.Errorf("admissionHistory %+v, want 0, 20, 1000 and 600", h)
+		t.Errorf("admissionHistory %+v, want 0, 5, 1000 and 600", h)
 	}
 	cell := &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{GenerateName: "defaults-"}}
 	if err := c.Create(t.Context(), cell); err != nil {

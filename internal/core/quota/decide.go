@@ -89,13 +89,11 @@ type Verdict struct {
 	Forced Outcome
 	// Claim is the claim that a Reserved or Renewed removal may give back.
 	Claim Claim
-	// Recorded reports that the denial is recorded in the status, which should be written. The denial holds in any case.
-	Recorded bool
 }
 
 // Decide answers removals in their order and records their reservations in p.Status, which must be the caller's own copy. Admissions
-// hold only after the caller has written that status by compare-and-swap. A share that denies removals records that it wants budget, and
-// p must be written then, too: see Verdict.Recorded.
+// hold only after the caller has written that status by compare-and-swap. A share that denies removals records in p.Status.Wanted
+// that it wants budget; p should be written then, too, although the denials hold in any case.
 func Decide(p *v1alpha1.PodProtector, removals []Removal) []Verdict {
 	budget := BudgetOf(p)
 	losses := domainLossesOf(p, budget)
@@ -113,11 +111,7 @@ func Decide(p *v1alpha1.PodProtector, removals []Removal) []Verdict {
 			budget.Available += own - ownDiscount(p, removal.Cell)
 		}
 	}
-	if countWanted(p, verdicts) {
-		for i := range verdicts {
-			verdicts[i].Recorded = true
-		}
-	}
+	countWanted(p, verdicts)
 	return verdicts
 }
 

@@ -89,18 +89,21 @@ func MergeReservations(h *v1alpha1.AdmissionHistory, others *v1alpha1.AdmissionH
 	}
 }
 
-// countWanted records in a share how many removals it has denied for lack of budget. It reports whether that changed the status: one record
-// is enough until the share has budget again.
-func countWanted(p *v1alpha1.PodProtector, verdicts []Verdict) (changed bool) {
-	if p.Spec.ShareOf == nil || p.Status.Wanted > 0 {
-		return false
+// countWanted records in a share how many removals it has denied for lack of budget. One record is enough until the share has budget again.
+func countWanted(p *v1alpha1.PodProtector, verdicts []Verdict) {
+	if !RecordsWanted(p) {
+		return
 	}
 	for _, v := range verdicts {
 		if v.Outcome == DeniedNoBudget {
 			p.Status.Wanted++
 		}
 	}
-	return p.Status.Wanted > 0
+}
+
+// RecordsWanted reports whether a denial for lack of budget changes a status: that of a share that has not recorded one yet.
+func RecordsWanted(p *v1alpha1.PodProtector) bool {
+	return p.Spec.ShareOf != nil && p.Status.Wanted == 0
 }
 
 // HasMore reports whether a history has a reservation that another one lacks.

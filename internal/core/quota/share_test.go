@@ -48,9 +48,12 @@ func TestShareRecordsThatItWantsBudget(t *testing.T) {
 	p.Spec.ShareOf = &v1alpha1.ShareOf{Cell: "c0"}
 	removals := []quota.Removal{removal("c0", "a"), removal("c0", "b")}
 	for round, want := range []bool{true, false} {
-		verdicts := quota.Decide(p, removals)
-		if recorded := verdicts[0].Recorded; recorded != want || p.Status.Wanted != 2 {
-			t.Errorf("round %d: denials recorded %v, want %v; %d are wanted, want 2", round, recorded, want, p.Status.Wanted)
+		if records := quota.RecordsWanted(p); records != want {
+			t.Errorf("round %d: RecordsWanted() = %v, want %v", round, records, want)
+		}
+		quota.Decide(p, removals)
+		if p.Status.Wanted != 2 {
+			t.Errorf("round %d: %d are wanted, want 2", round, p.Status.Wanted)
 		}
 	}
 	p.Spec.MinAvailable = v1alpha1.Pods(4)

@@ -23,7 +23,7 @@ func DenyVanished(charges []Charge, r Request) *Answer {
 // reservation decides again, and so does a denial that has to be recorded.
 func Preview(charges []Charge, attempt quota.Removal, r Request) *Answer {
 	for _, c := range charges {
-		if verdict := c.Decide(attempt); !verdict.Outcome.Admitted() && !verdict.Recorded {
+		if verdict := c.Decide(attempt); !verdict.Outcome.Admitted() && (verdict.Outcome != quota.DeniedNoBudget || !quota.RecordsWanted(c.Protector)) {
 			denial := Deny(charges, c, verdict, r)
 			return &denial
 		}
