@@ -70,7 +70,9 @@ func withoutNumbers(p *v1alpha1.PodProtector, cellID string) *v1alpha1.PodProtec
 		a.SnapshotVersion, a.SettledVersion, a.LastEventTime = "", "", metav1.MicroTime{}
 		cell.AdmissionHistory = v1alpha1.AdmissionHistory{}
 		if cell.Share != nil {
-			cell.Share.Reserved = 0
+			share := *cell.Share // withOwnCells does not copy it
+			share.Reserved = 0
+			cell.Share = &share
 		}
 	}
 	return &p.Status

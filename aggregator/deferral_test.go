@@ -247,3 +247,13 @@ func TestBusyShardSettlesRemovalsInOneWrite(t *testing.T) {
 		}
 	})
 }
+
+// The comparison must not change what is written: the reservations of a share reduce the budget of other cells.
+func TestComparisonForDeferralKeepsShares(t *testing.T) {
+	p := &v1alpha1.PodProtector{}
+	p.Status.Cells = []v1alpha1.PodProtectorCell{{CellID: "a", Share: &v1alpha1.CellShare{Floor: 5, Reserved: 3}}}
+	withoutNumbers(p, "a")
+	if got := p.Status.Cells[0].Share.Reserved; got != 3 {
+		t.Errorf("the share has %d reservations after the comparison, want 3", got)
+	}
+}
