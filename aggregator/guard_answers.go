@@ -14,7 +14,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -44,8 +43,7 @@ type guardAnswers struct {
 	log  logr.Logger
 
 	// answered are the slots whose ConfigMaps have answers of this process.
-	answered  slot.Set
-	lastError string
+	answered slot.Set
 }
 
 const (
@@ -74,15 +72,7 @@ func (g *guardAnswers) run(ctx context.Context) {
 	if g == nil {
 		return
 	}
-	wait.UntilWithContext(ctx, func(ctx context.Context) {
-		err := g.answer(ctx)
-		if text := fmt.Sprint(err); err != nil && ctx.Err() == nil && text != g.lastError {
-			g.log.Error(err, "Failed to answer node guards which held pods are needed")
-			g.lastError = text
-		} else if err == nil {
-			g.lastError = ""
-		}
-	}, answerEvery)
+	repeatLogged(ctx, answerEvery, g.answer, g.log, "Failed to answer node guards which held pods are needed")
 }
 
 // guardQuestion is the question of a node's guard about protectors of this cell.

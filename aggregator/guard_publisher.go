@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 
@@ -43,10 +44,9 @@ type guardPublisher struct {
 	// stored are the ConfigMaps as they were last read or written; nil before they are read. slots are those of the last round.
 	stored map[string]*corev1.ConfigMap
 	// versions are the highest ones that this process has seen, also in earlier leaderships. A ConfigMap with a lower one was restored.
-	versions  map[string]int64
-	readAt    time.Time
-	slots     slot.Set
-	lastError string
+	versions map[string]int64
+	readAt   time.Time
+	slots    slot.Set
 }
 
 const (
@@ -79,22 +79,21 @@ func (g *guardPublisher) run(ctx context.Context) {
 	if g == nil {
 		return
 	}
-	ticker := time.NewTicker(publishEvery)
-	defer ticker.Stop()
-	for {
-		err := g.publish(ctx)
-		if text := fmt.Sprint(err); err != nil && ctx.Err() == nil && text != g.lastError {
-			g.log.Error(err, "Failed to publish for node guards which pods are protected")
-			g.lastError = text
+	repeatLogged(ctx, publishEvery, g.publish, g.log, "Failed to publish for node guards which pods are protected")
+}
+
+// repeatLogged calls do again and again until ctx ends, and logs each error once until do succeeds or fails differently.
+func repeatLogged(ctx context.Context, every time.Duration, do func(context.Context) error, log logr.Logger, message string) {
+	lastError := ""
+	wait.NonSlidingUntilWithContext(ctx, func(ctx context.Context) {
+		err := do(ctx)
+		if text := fmt.Sprint(err); err != nil && ctx.Err() == nil && text != lastError {
+			log.Error(err, message)
+			lastError = text
 		} else if err == nil {
-			g.lastError = ""
+			lastError = ""
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-	}
+	}, every)
 }
 
 // publish writes what has changed.
