@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"slices"
 	"strings"
 	"sync"
 
@@ -51,6 +52,8 @@ func kinds() ([]*kind, error) {
 		if history := k.Spec.Child("admissionHistory"); history != nil {
 			history.LeaveUnowned()
 		}
+		// Breakwater itself creates and changes the protectors with this field.
+		k.Spec.Fields = slices.DeleteFunc(k.Spec.Fields, func(f *shape.Field) bool { return f.JSON == "shareOf" })
 		k.attributeNames = map[string]string{}
 		attributeNamesOf(k.Spec, k.attributeNames)
 		k.rules = sync.OnceValues(k.Rules)

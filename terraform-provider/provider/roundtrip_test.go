@@ -3,6 +3,7 @@ package provider_test
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -261,14 +262,14 @@ func withoutIndices(key string) string {
 
 var indices = regexp.MustCompile(`\.([0-9]+|[#%])(\b|$)`)
 
-// specFields returns the leaf attributes of all kinds, according to their definitions.
+// specFields returns the leaf attributes of all kinds, according to their definitions, without those that only Breakwater sets.
 func specFields(t *testing.T) []string {
 	t.Helper()
 	var all []string
 	for kind, d := range definitions(t) {
 		all = append(all, leaves(kind, d.Spec)...)
 	}
-	return all
+	return slices.DeleteFunc(all, func(name string) bool { return strings.HasPrefix(name, "pod_protector.share_of.") })
 }
 
 func leaves(at string, f *shape.Field) []string {
