@@ -67,6 +67,7 @@ func (r *reconciler) aggregate(ctx context.Context, key types.NamespacedName, p 
 		r.checkCleared,       // rule 4(b): removals that a cleared entry admitted may be in flight
 		r.voidLostCounts,     // rule 11: counts of a core incarnation that was lost are void
 		r.awaitInFlight,      // rules 4, 10, 11: no count while removals without a reservation may be in flight
+		r.awaitConfirmation,  // rule S5: a share whose cluster was restored is compared with its protector first
 		r.resolveTarget,      // rule 13: a target that cannot be read keeps its last replicas
 		r.checkSelector,      // rule 9: a malformed selector is not counted, and the webhook denies
 		r.coverPods,          // rule 12: the domains of the pods must be known
@@ -131,6 +132,11 @@ func (r *reconciler) voidLostCounts(_ context.Context, a *aggregation) (bool, er
 func (r *reconciler) awaitInFlight(_ context.Context, a *aggregation) (bool, error) {
 	a.outcome.wait = max(a.clearedDelay, r.delays.afterLoss(a.key, a.p, a.cell), r.delays.afterDeletion(a.key, a.p, a.cell))
 	return a.outcome.wait > 0, nil
+}
+
+// awaitConfirmation ends the aggregation of a share whose cluster was restored until it has entered again. An event will follow (rule S5).
+func (r *reconciler) awaitConfirmation(_ context.Context, a *aggregation) (bool, error) {
+	return a.p.Spec.ShareOf != nil && quota.AwaitsConfirmation(a.p.Spec.ShareOf, &a.stored.Aggregation), nil
 }
 
 // resolveTarget determines the target. If it was never known, it writes why nothing is counted.

@@ -148,7 +148,7 @@ func (a *Aggregator) assemble(
 		ofShares: a.options.OfShares,
 	}
 	if shares := a.options.Shares; shares != nil {
-		l.reconciler.shares = &shareKeeper{cell: cell, shares: shares.GetClient(), core: a.coreReader, draining: entries.draining.Load, log: log}
+		l.reconciler.shares = &shareKeeper{cell: cell, shares: shares.GetClient(), core: a.coreReader, start: state, draining: entries.draining.Load, log: log}
 	}
 	return l
 }

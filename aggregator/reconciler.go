@@ -93,7 +93,7 @@ func (r *reconciler) write(ctx context.Context, key types.NamespacedName, p *v1a
 	if !r.ownership.canWrite(key.Namespace) {
 		return nil
 	}
-	finish, err := r.shares.prepare(ctx, p)
+	finish, err := r.shares.prepare(ctx, before, p)
 	if isOutdated(err) {
 		r.queue.AddAfter(key, shareRetryInterval)
 		return nil

@@ -31,14 +31,16 @@ type shareKeeper struct {
 	shares client.Client
 	// core reads live from the core.
 	core client.Reader
+	// start is the start of the leadership.
+	start startState
 	// draining reports whether the Cell is being deleted.
 	draining func() bool
 	log      logr.Logger
 }
 
-// prepare begins the next step for a protector that was just aggregated, in p, which the caller writes. It writes the share first if the
+// prepare begins the next step for a protector that was just aggregated, in p, which the caller writes, from before. It writes the share first if the
 // step begins with that, or returns the write of the share that must follow. An error is that of the cell's API server.
-func (k *shareKeeper) prepare(ctx context.Context, p *v1alpha1.PodProtector) (finish func(context.Context) error, err error) {
+func (k *shareKeeper) prepare(ctx context.Context, before, p *v1alpha1.PodProtector) (finish func(context.Context) error, err error) {
 	cell := k.cellOf(p)
 	if cell == nil {
 		return nil, nil
@@ -48,7 +50,10 @@ func (k *shareKeeper) prepare(ctx context.Context, p *v1alpha1.PodProtector) (fi
 		return nil, fmt.Errorf("read the share of the cell: %w", err)
 	}
 	k.record(cell, stored)
-	step := floorshare.Next(quota.SharesOf(p), k.cell, k.localOf(cell, stored), k.wantsShare(p))
+	if err := k.fence(ctx, quota.CellOf(before, k.cell), cell, stored); err != nil {
+		return nil, err
+	}
+	step := floorshare.Next(quota.SharesOf(p, k.start.restored), k.cell, k.localOf(cell, stored), k.wantsShare(p))
 	if step.Kind != floorshare.Nothing {
 		k.log.V(1).Info("Moving share", "protector", keyOf(p), "step", step.Kind, "share", step.Floor)
 	}
@@ -59,13 +64,16 @@ func (k *shareKeeper) prepare(ctx context.Context, p *v1alpha1.PodProtector) (fi
 		return nil, k.delete(ctx, stored)
 	case floorshare.Raise:
 		return nil, k.raise(ctx, cell, stored, step.Floor)
+	case floorshare.Confirm: // removals may be in flight that a closed share does not know
+		stored.Spec.ShareOf.Recreated = k.isClosed(stored)
+		return nil, k.raise(ctx, cell, stored, step.Floor)
 	case floorshare.Leave:
 		return nil, k.leave(ctx, cell, stored)
 	case floorshare.Lower, floorshare.Enter:
-		if !quota.SharesOf(p).MayRecord(k.cell, step.Floor) {
+		if !quota.SharesOf(p, k.start.restored).MayRecord(k.cell, step.Floor) {
 			return nil, nil
 		}
-		recordShare(cell, step.Floor)
+		k.recordShare(cell, step.Floor)
 		if step.Kind == floorshare.Lower {
 			return func(ctx context.Context) error { return k.setFloor(ctx, stored, step.Floor) }, nil
 		}
@@ -73,6 +81,15 @@ func (k *shareKeeper) prepare(ctx context.Context, p *v1alpha1.PodProtector) (fi
 	default:
 		return nil, k.followSpec(ctx, p, stored)
 	}
+}
+
+// fence writes a share that the protector does not record before the counts of the cell are valid again after a restore of the core, so that no
+// process of the lost history can still open it (rule S6).
+func (k *shareKeeper) fence(ctx context.Context, before, cell *v1alpha1.PodProtectorCell, stored *v1alpha1.PodProtector) error {
+	if stored == nil || cell.Share != nil || cell.Aggregation.Void || before == nil || !before.Aggregation.Void {
+		return nil
+	}
+	return k.setFloor(ctx, stored, stored.Spec.MinAvailable.IntValue())
 }
 
 // cellOf returns the entry of the cell; nil if there is none, or no keeper.
@@ -90,15 +107,15 @@ func (k *shareKeeper) wantsShare(p *v1alpha1.PodProtector) bool {
 
 // find returns the share of a protector, or of the lost one that it replaces; nil if there is none.
 func (k *shareKeeper) find(ctx context.Context, p *v1alpha1.PodProtector) (*v1alpha1.PodProtector, error) {
-	all := &v1alpha1.PodProtectorList{}
-	if err := k.shares.List(ctx, all, client.InNamespace(p.Namespace)); err != nil {
+	all, err := k.sharesOf(ctx, keyOf(p))
+	if err != nil {
 		return nil, err
 	}
 	var found *v1alpha1.PodProtector
 	for i := range all.Items {
 		of := all.Items[i].Spec.ShareOf
 		switch {
-		case of == nil || of.Cell != k.cell || of.Name != p.Name:
+		case of.Cell != k.cell:
 		case quota.IsShareOf(of, p):
 			found = &all.Items[i]
 		default: // of an earlier protector of the name
@@ -110,16 +127,25 @@ func (k *shareKeeper) find(ctx context.Context, p *v1alpha1.PodProtector) (*v1al
 	return found, nil
 }
 
+// shareOfName is the index of shares by the name of their protector.
+const shareOfName = "spec.shareOf.name"
+
+// sharesOf returns the shares of all protectors of a name, of all cells.
+func (k *shareKeeper) sharesOf(ctx context.Context, key types.NamespacedName) (*v1alpha1.PodProtectorList, error) {
+	all := &v1alpha1.PodProtectorList{}
+	return all, k.shares.List(ctx, all, client.InNamespace(key.Namespace), client.MatchingFields{shareOfName: key.Name})
+}
+
 // record updates what the protector records of the share. An open share has all reservations that the protector had for the cell, and so
 // they are dropped in the write that records how many there are.
 func (k *shareKeeper) record(cell *v1alpha1.PodProtectorCell, stored *v1alpha1.PodProtector) {
 	if cell.Share == nil || stored == nil {
 		return
 	}
-	cell.Share.Reserved, cell.Share.Wanted = 0, stored.Status.Wanted
+	cell.Share.Wanted = stored.Status.Wanted
 	if own := quota.CellOf(stored, k.cell); own != nil {
-		cell.Share.Reserved = quota.Saturate(quota.Open(&own.AdmissionHistory))
-		if !stored.Spec.ShareOf.Closed {
+		if !k.isClosed(stored) {
+			cell.Share.Reserved = quota.Saturate(quota.Open(&own.AdmissionHistory))
 			cell.AdmissionHistory = v1alpha1.AdmissionHistory{}
 			if own.Aggregation.CountedSpec == cell.Aggregation.CountedSpec { // the two are counted by different streams
 				cell.Aggregation.CountedReplicas = min(cell.Aggregation.CountedReplicas, own.Aggregation.CountedReplicas)
@@ -133,12 +159,18 @@ func (k *shareKeeper) localOf(cell *v1alpha1.PodProtectorCell, stored *v1alpha1.
 	if stored == nil {
 		return floorshare.Local{}
 	}
-	local := floorshare.Local{Exists: true, Closed: stored.Spec.ShareOf.Closed, Floor: stored.Spec.MinAvailable.IntValue()}
+	local := floorshare.Local{Exists: true, Closed: k.isClosed(stored), Floor: stored.Spec.MinAvailable.IntValue()}
 	if own := quota.CellOf(stored, k.cell); own != nil {
 		local.Available, local.Reserved = int(own.Aggregation.CountedReplicas), quota.Open(&own.AdmissionHistory)
 		local.Unmerged = quota.HasMore(&own.AdmissionHistory, &cell.AdmissionHistory)
 	}
 	return local
+}
+
+// isClosed reports whether a share admits nothing: it is closed, or its cluster was restored and it has not been opened since (rule S5).
+func (k *shareKeeper) isClosed(stored *v1alpha1.PodProtector) bool {
+	own := quota.CellOf(stored, k.cell)
+	return stored.Spec.ShareOf.Closed || own != nil && quota.AwaitsConfirmation(stored.Spec.ShareOf, &own.Aggregation)
 }
 
 // create creates the share, closed.
@@ -175,6 +207,7 @@ func (k *shareKeeper) followSpec(ctx context.Context, p, stored *v1alpha1.PodPro
 	spec.MinAvailable = stored.Spec.MinAvailable
 	before := stored.Spec.ShareOf
 	spec.ShareOf.Closed, spec.ShareOf.Recreated, spec.ShareOf.Revision = before.Closed, before.Recreated, before.Revision
+	spec.ShareOf.ConfirmedTerm = before.ConfirmedTerm
 	if equality.Semantic.DeepEqual(spec, &stored.Spec) {
 		return nil
 	}
@@ -186,12 +219,12 @@ func (k *shareKeeper) delete(ctx context.Context, stored *v1alpha1.PodProtector)
 	return client.IgnoreNotFound(k.shares.Delete(ctx, stored, client.Preconditions{UID: &stored.UID, ResourceVersion: &stored.ResourceVersion}))
 }
 
-// raise raises the share before the caller records it.
+// raise raises or confirms the share before the caller records it.
 func (k *shareKeeper) raise(ctx context.Context, cell *v1alpha1.PodProtectorCell, stored *v1alpha1.PodProtector, floor int) error {
 	if err := k.setFloor(ctx, stored, max(floor, stored.Spec.MinAvailable.IntValue())); err != nil {
 		return err
 	}
-	recordShare(cell, floor)
+	k.recordShare(cell, floor)
 	return nil
 }
 
@@ -203,12 +236,13 @@ func (k *shareKeeper) setFloor(ctx context.Context, stored *v1alpha1.PodProtecto
 }
 
 // recordShare records the share of the cell. It changes the protector in any case.
-func recordShare(cell *v1alpha1.PodProtectorCell, floor int) {
+func (k *shareKeeper) recordShare(cell *v1alpha1.PodProtectorCell, floor int) {
 	if cell.Share == nil {
 		cell.Share = &v1alpha1.CellShare{}
 	}
 	cell.Share.Floor = quota.Saturate(floor)
 	cell.Share.Revision++
+	cell.Share.TermVersion = formatVersion(k.start.version)
 }
 
 // open opens a share with all reservations that the protector has for the cell. The counts of the share begin at the version of those of
@@ -223,12 +257,12 @@ func (k *shareKeeper) open(ctx context.Context, p, stored *v1alpha1.PodProtector
 	quota.MergeReservations(&own.AdmissionHistory, &from.AdmissionHistory)
 	startCountsAfter(&own.Aggregation, &from.Aggregation)
 	if stored.Spec.ShareOf.Recreated {
-		quota.VoidCounts(&own.Aggregation) // rule 10: removals that the lost share admitted may still be in flight
+		quota.VoidCounts(&own.Aggregation) // rules 10 and 11: removals that the lost share admitted may still be in flight
 	}
 	if err := k.shares.Status().Update(ctx, stored); err != nil {
 		return err
 	}
-	stored.Spec.ShareOf.Closed, stored.Spec.ShareOf.Recreated = false, false
+	stored.Spec.ShareOf.Closed, stored.Spec.ShareOf.Recreated, stored.Spec.ShareOf.ConfirmedTerm = false, false, own.Aggregation.TermVersion
 	return k.setFloor(ctx, stored, floor)
 }
 
@@ -246,6 +280,9 @@ func (k *shareKeeper) leave(ctx context.Context, cell *v1alpha1.PodProtectorCell
 	if own := quota.CellOf(stored, k.cell); own != nil { // as it was at the write
 		quota.MergeReservations(&cell.AdmissionHistory, &own.AdmissionHistory)
 		startCountsAfter(&cell.Aggregation, &own.Aggregation)
+		if own.Aggregation.Void {
+			quota.VoidCounts(&cell.Aggregation) // rule 11
+		}
 	}
 	return nil
 }
@@ -268,14 +305,14 @@ func (k *shareKeeper) release(ctx context.Context, key types.NamespacedName) err
 	if k == nil {
 		return nil
 	}
-	all := &v1alpha1.PodProtectorList{}
-	if err := k.shares.List(ctx, all, client.InNamespace(key.Namespace)); err != nil {
+	all, err := k.sharesOf(ctx, key)
+	if err != nil {
 		return fmt.Errorf("read the shares of the cell: %w", err)
 	}
 	for i := range all.Items {
 		share := &all.Items[i]
 		of := share.Spec.ShareOf
-		if of == nil || of.Cell != k.cell || of.Name != key.Name {
+		if of.Cell != k.cell {
 			continue
 		}
 		released, err := k.wasReleased(ctx, key, of)
@@ -356,6 +393,15 @@ func (k *shareKeeper) run(ctx context.Context, current func() *v1alpha1.Cell, en
 func (a *Aggregator) watchShares(ctx context.Context) error {
 	if a.options.Shares == nil {
 		return nil
+	}
+	err := a.options.Shares.GetFieldIndexer().IndexField(ctx, &v1alpha1.PodProtector{}, shareOfName, func(o client.Object) []string {
+		if p, ok := o.(*v1alpha1.PodProtector); ok && p.Spec.ShareOf != nil {
+			return []string{p.Spec.ShareOf.Name}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("index shares: %w", err)
 	}
 	informer, err := a.options.Shares.GetCache().GetInformer(ctx, &v1alpha1.PodProtector{})
 	if err != nil {

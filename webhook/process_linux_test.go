@@ -48,7 +48,7 @@ func BenchmarkWebhook(b *testing.B) {
 				b.Run("spread", func(b *testing.B) { w.forBenchmark(b).storm(func(i int) int { return i % protectors }) })
 				// The last protector is one that the smaller steps did not have.
 				b.Run("one", func(b *testing.B) { w.forBenchmark(b).storm(func(int) int { return protectors - 1 }) })
-				if protectors == *processProtectors {
+				if protectors == *processProtectors && measure.TakesProfiles() {
 					w.profile("webhook-"+store.name()+"-spread", func(i int) int { return i % protectors })
 					w.profile("webhook-"+store.name()+"-one", func(int) int { return protectors / 2 })
 				}

@@ -206,6 +206,12 @@ type ShareOf struct {
 	// +optional
 	Recreated bool `json:"recreated,omitempty"`
 
+	// ConfirmedTerm is the termVersion that the counts of the share had when it was last opened. A share whose counts are void since a
+	// later term has not been compared with its protector since the cluster of the cell was restored, and admits no removal.
+	//
+	// +optional
+	ConfirmedTerm string `json:"confirmedTerm,omitempty"`
+
 	// Held reports that the protector has a finalizer of Breakwater, so that it counts as lost, not as released, if it vanishes.
 	//
 	// +optional
@@ -493,6 +499,12 @@ type CellShare struct {
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	Revision int64 `json:"revision,omitempty"`
+
+	// TermVersion is the version of the core at the start of the leadership that recorded the share. After a restore of the core, earlier
+	// ones are not relied on. It is empty in a protector that was recreated, until the share is recorded again.
+	//
+	// +optional
+	TermVersion string `json:"termVersion,omitempty"`
 }
 
 // Discount is the reason why the pods of a cell do not count for removals in other cells.

@@ -52,8 +52,10 @@ type fixture struct {
 	workers []string
 	// rebooted is the node that the current disaster has rebooted; empty for none.
 	rebooted string
-	snapshot string
-	outcomes []namedOutcome
+	// hasGuards reports whether the guards are installed.
+	hasGuards bool
+	snapshot  string
+	outcomes  []namedOutcome
 }
 
 func newFixture(t *testing.T, options kind.Options) *fixture {
@@ -321,6 +323,7 @@ func (f *fixture) eventually(what string, problem func() string) {
 // installGuards installs the guard on all workers, by the chart's DaemonSet.
 func (f *fixture) installGuards() {
 	f.Helper()
+	f.hasGuards = true
 	f.kubectl("label node " + strings.Join(f.workers, " ") + " " + guardedLabel + "=yes")
 	f.eventually("the guards are installed", func() string {
 		set, err := f.client.AppsV1().DaemonSets(system).Get(f.Context(), "breakwater-node", metav1.GetOptions{})

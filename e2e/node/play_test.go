@@ -32,6 +32,11 @@ func (f *fixture) playWith(name string, cause func(*fixture), fault func(*fixtur
 	before := f.containers()
 	deleted := f.watchDeletions()
 	client := f.startClient()
+	defer func() {
+		if f.Failed() {
+			f.explain(before, deleted)
+		}
+	}()
 	var repair func()
 	if fault != nil {
 		repair = fault(f)
@@ -58,6 +63,9 @@ func (f *fixture) playWith(name string, cause func(*fixture), fault func(*fixtur
 	for _, lost := range f.lost(before, deleted) {
 		result.Killed++
 		f.Logf("%s: %s", name, lost)
+	}
+	if result.Killed > 0 && f.hasGuards {
+		f.explain(before, deleted)
 	}
 	f.Logf("FIGURE %s: %+v", name, result)
 	f.outcomes = append(f.outcomes, namedOutcome{name, result})
@@ -156,11 +164,34 @@ func (f *fixture) lost(before map[container]bool, deleted func(uid string) bool)
 	}
 	for c := range before {
 		if !after[c] && (c.node != f.rebooted || !pods[c.node+c.pod] && !deleted(c.pod)) {
-			lost = append(lost, fmt.Sprintf("container %s of pod %s on node %s ended", c.process, c.pod, c.node))
+			lost = append(lost, fmt.Sprintf("container %s of pod %s on node %s ended; a client deleted the pod: %v", c.process, c.pod, c.node, deleted(c.pod)))
 		}
 	}
 	return lost
 }
+
+// explain logs what is known of the pods whose containers were lost.
+func (f *fixture) explain(before map[container]bool, deleted func(uid string) bool) {
+	list, err := f.client.CoreV1().Pods(shop).List(f.Context(), metav1.ListOptions{})
+	if err != nil {
+		f.Log(err)
+		return
+	}
+	for i := range list.Items {
+		p := &list.Items[i]
+		f.Logf("pod %s with UID %s on node %s, phase %s, deleted %v, annotations %v", p.Name, p.UID, p.Spec.NodeName, p.Status.Phase, p.DeletionTimestamp, p.Annotations)
+	}
+	for _, lost := range f.lost(before, deleted) {
+		f.Log(lost)
+		uid := podUID.FindString(lost)
+		for _, node := range f.workers {
+			out, err := f.tryOn(f.Context(), node, "ls /var/lib/breakwater-node/pods | grep "+uid+"; journalctl -u breakwater-node -u kubelet --no-pager | grep "+uid+" | cut -c1-300 | tail -25")
+			f.Logf("%s: %v\n%s", node, err, out)
+		}
+	}
+}
+
+var podUID = regexp.MustCompile(`[0-9a-f]{8}-[-0-9a-f]{27}`)
 
 // countingClient sends requests to the Service all the time.
 type countingClient struct {

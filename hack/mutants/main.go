@@ -46,8 +46,11 @@ type proof struct {
 	run      string
 }
 
-// isFor reports whether the proof may catch a mutant.
-func (p proof) isFor(m mutant) bool { return (m.Rule == judgeRule) == (p.name == judgeTests) }
+// isFor reports whether the proof may catch a mutant. The rules of shares, S1 to S6, have proofs of their own.
+func (p proof) isFor(m mutant) bool {
+	isOfShares := strings.HasPrefix(m.Rule, "S")
+	return (m.Rule == judgeRule) == (p.name == judgeTests) && isOfShares == strings.HasSuffix(p.name, "of shares")
+}
 
 const judgeTests = "tests of the judge"
 
@@ -59,7 +62,7 @@ func proofs() []proof {
 			"./internal/core/quota", "./internal/sharding/slot", "./internal/core/podhealth", "./internal/core/policy", "./internal/clusters",
 			"./aggregator", "./webhook",
 			"./internal/core/brake", "./controllers/brake", "./controllers/keeper", "./controllers/generator", "./controllers/inventory", "./controllers/topology",
-			"./internal/core/removal", "./internal/core/podhold", "./internal/core/floorshare",
+			"./internal/core/removal", "./internal/core/podhold",
 		}, "^(" + strings.Join([]string{
 			"TestChooseNeverReleasesAfterAnAccident", "TestExpect", "TestExpectationStaysWhileWorkloadsCannotBeFound", "TestPodsWithExpectedOwners",
 			"TestDecide", "TestDecideHoldsBurstsAndTheLimitOfEachWindow", "TestDecideHoldsABurstForAWindow", "TestDescribeWeakening", "TestReference",
@@ -104,6 +107,11 @@ func proofs() []proof {
 			"TestBatchDecidesLikeSingleDecisionsWithDomainLoss",
 		}, "|") + ")$"},
 		{judgeTests, []string{"./e2e/harness/simulation"}, "^TestTheJudge"},
+		{"properties of shares", []string{"./internal/core/floorshare", "./internal/core/quota", "./internal/core/removal"}, "^(" + strings.Join([]string{
+			"TestMayRecord", "TestAllStatesKeepTheFloor", "TestSharesComeToRest", "TestCellsWithSharesCountForTheirShares", "TestShareRecordsThatItWantsBudget",
+			"TestMergeReservations", "TestSharesOfRestoredCore", "TestAwaitsConfirmation", "TestWithShares",
+		}, "|") + ")$"},
+		{"simulation of shares", []string{"./e2e/harness/simulation"}, "^TestShareSeeds$"},
 		{"simulation", []string{"./e2e/harness/simulation"}, "^TestSeeds$"},
 		{"simulation of shards", []string{"./e2e/harness/simulation"}, "^TestSharedSeeds$"},
 		{"corpus", []string{"./e2e/harness/simulation"}, "^TestCorpus$"},

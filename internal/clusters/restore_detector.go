@@ -8,6 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
 // RestoreDetector detects that a core cluster was restored from an etcd backup. A restore loses the reservations that were written since the backup,
@@ -21,11 +23,6 @@ type RestoreDetector struct {
 	incarnation          int
 	listeners            []func()
 }
-
-// restoreLeap is the smallest increase of versions that counts as a restore while a process watches the core. A watch receives the current version
-// at least once every few minutes. A process that was disconnected for about a day, from a core that writes 1,000 times a second, treats
-// the core as restored.
-const restoreLeap = 100_000_000
 
 // Mark is the state of a RestoreDetector when an operation began.
 type Mark struct {
@@ -127,7 +124,7 @@ func classify(mark, now Mark, lostHighest, version uint64) observation {
 
 // ShowsRestore reports whether a version shows a restore, given an earlier version of the same core from shortly before.
 func ShowsRestore(earlier, version uint64) bool {
-	return version < earlier || version-earlier >= restoreLeap
+	return version < earlier || version-earlier >= quota.RestoreLeap
 }
 
 // observeList records the version of a list that began at a mark.

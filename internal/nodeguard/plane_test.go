@@ -287,6 +287,9 @@ func TestErasedPodsAreHeldAndRegistered(t *testing.T) {
 			if registered.Annotations[nodeguard.AnnotationRegistered] != string(web.UID) || registered.Spec.NodeName != f.node {
 				t.Errorf("registered pod has annotations %v on node %q", registered.Annotations, registered.Spec.NodeName)
 			}
+			if got := registered.Annotations[corev1.PodDeletionCost]; got != "2147483647" {
+				t.Errorf("the deletion cost of the registered pod is %q, want the highest", got)
+			}
 			f.checkTranslation(web, registered)
 
 			// Erased a second time, by the UID of its registration.

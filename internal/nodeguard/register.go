@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -138,9 +140,10 @@ func soundness(p *corev1.Pod) error {
 	return nil
 }
 
-// registration returns the pod to create, without labels and owner.
+// registration returns the pod to create, without labels and owner. Its deletion cost is the highest, unless it has one: its controller may have
+// created replacements, and a ReplicaSet that has too many pods would otherwise choose by the nodes they are on if all are ready.
 func registration(p *corev1.Pod) *corev1.Pod {
-	annotations := map[string]string{AnnotationRegistered: string(p.UID)}
+	annotations := map[string]string{AnnotationRegistered: string(p.UID), corev1.PodDeletionCost: strconv.Itoa(math.MaxInt32)}
 	for key, value := range p.Annotations {
 		if key != AnnotationRegistered {
 			annotations[key] = value

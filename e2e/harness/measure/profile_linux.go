@@ -13,14 +13,17 @@ import (
 // ProfilesVariable is the environment variable with the directory for profiles, as text. If unset, no profiles are taken.
 const ProfilesVariable = "BREAKWATER_PROFILES"
 
+// TakesProfiles reports whether profiles are taken.
+func TakesProfiles() bool { return os.Getenv(ProfilesVariable) != "" }
+
 // Profile takes a CPU profile for the given time, and then a heap profile. It writes their top entries to NAME-cpu.txt and
 // NAME-heap.txt. done returns when they are written; the load must last until then.
 func (p *Process) Profile(name string, long time.Duration) (done func()) {
 	p.Helper()
-	folder := os.Getenv(ProfilesVariable)
-	if folder == "" {
+	if !TakesProfiles() {
 		return func() {}
 	}
+	folder := os.Getenv(ProfilesVariable)
 	finished := make(chan error, 1)
 	go func() {
 		seconds := strconv.Itoa(int(long.Seconds()))

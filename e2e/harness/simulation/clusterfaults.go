@@ -33,11 +33,19 @@ const coreVersionBump = 1_000_000_000
 // from its decision to the arrival of its write. A write that waits for a hold of its connection or process still arrives later.
 const coreRestoreTime = generator.MaxReadAge + time.Second
 
-// restoreWorker takes a worker back by a few changes. Its pods return to their state at that version, and later changes are lost.
+// restoreWorker takes a worker back by a few changes. Its pods return to their state at that version, and later changes are lost. With shares
+// it is restored like a core.
 func (f *clusterFaults) restoreWorker(c *clusterState, s Step) {
 	version := c.store.Version()
 	version -= min(version-f.env.judge.history.cells[c.name].countedVersion, uint64(s.Who))
-	c.store.Restore(version, version, func() { f.env.judge.recordCellRestore(c.name, version) })
+	next := version
+	if f.env.scenario.Shares {
+		next = c.store.Version() + coreVersionBump
+		c.store.Stop(coreRestoreTime)
+		c.restoredVersion = next
+	}
+	c.store.Restore(version, next, func() { f.env.judge.recordCellRestore(c.name, version) })
+	f.env.judge.recordRestoredShares(c)
 }
 
 // restoreCore stops the API server of a core and takes the core back by a few changes. As etcd advises, its versions continue above those
@@ -55,5 +63,9 @@ func (f *clusterFaults) restoreCore(c *clusterState, s Step) {
 	leases, _ := c.store.List("leases", "")
 	f.env.judge.recordRestoredShards(c.name, leases)
 	f.env.judge.recordRestoredCellObjects(c)
+	if f.env.scenario.Shares {
+		f.env.judge.recordRestoredProtectors(c)
+		return
+	}
 	f.env.judge.recordCoreRestore(c, version, last+coreVersionBump)
 }

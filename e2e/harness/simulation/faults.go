@@ -1,9 +1,6 @@
 package simulation
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
 // processFaults kill, stop and pause processes, hold their connections and set their clocks.
 type processFaults struct {
@@ -16,20 +13,10 @@ func (f *processFaults) addSteps(steps stepTable) {
 	steps.add(f.stepClock, StepWebhookClock, StepAggregatorClock)
 	steps.addNumbered(f.runSecondGenerator, SecondGenerator)
 	fault := func(do func(Step), kinds ...StepKind) { steps.addFault(f.env.judge, do, kinds...) }
-	fault(func(s Step) {
-		f.replaceProcess(&ps.webhookProcesses, s, func(old *process) *process { return ps.startWebhook(old.name) })
-	}, KillWebhook)
-	fault(func(s Step) { f.replaceProcess(&ps.aggregators, s, f.restartAggregator) }, KillAggregator)
-	fault(func(s Step) {
-		f.replaceProcess(&ps.generators, s, func(old *process) *process {
-			return ps.startGenerator(old.name, f.env.cores[slices.Index(ps.generators, old)].name)
-		})
-	}, KillGenerator)
-	fault(func(s Step) {
-		f.replaceProcess(&ps.topologies, s, func(old *process) *process {
-			return ps.startTopology(old.name, f.env.cores[slices.Index(ps.topologies, old)].name)
-		})
-	}, KillTopology)
+	fault(func(s Step) { f.replaceProcess(&ps.webhookProcesses, s) }, KillWebhook)
+	fault(func(s Step) { f.replaceProcess(&ps.aggregators, s) }, KillAggregator)
+	fault(func(s Step) { f.replaceProcess(&ps.generators, s) }, KillGenerator)
+	fault(func(s Step) { f.replaceProcess(&ps.topologies, s) }, KillTopology)
 	fault(f.restartShards, StopAggregator)
 	fault(func(s Step) { f.pauseProcess(ps.webhookProcesses, s) }, PauseWebhook)
 	fault(func(s Step) { f.pauseProcess(ps.aggregators, s) }, PauseAggregator)
@@ -41,28 +28,15 @@ func (f *processFaults) addSteps(steps stepTable) {
 }
 
 // replaceProcess kills a process and restarts it after a while.
-func (f *processFaults) replaceProcess(all *[]*process, s Step, start func(old *process) *process) {
+func (f *processFaults) replaceProcess(all *[]*process, s Step) {
 	old, ok := pick(*all, s.Who)
 	if !ok || old.pauseState.hasEnded() || old.isStopping.Load() {
 		return
 	}
 	old.kill()
 	f.env.runAfter(s.For, func() {
-		f.processes.replace(all, old, start(old))
+		f.processes.replace(all, old, old.startAgain())
 	})
-}
-
-func (f *processFaults) restartAggregator(old *process) *process {
-	for _, core := range f.env.cores {
-		for _, worker := range f.env.workers {
-			for i := range f.env.scenario.AggregatorsPerCell {
-				if name := aggregatorName(core.name, worker.name, i); name == old.name {
-					return f.processes.startAggregator(name, core.name, worker.name)
-				}
-			}
-		}
-	}
-	panic("simulation: no such aggregator: " + old.name)
 }
 
 func (f *processFaults) pauseProcess(all []*process, s Step) {
@@ -81,18 +55,15 @@ func (f *processFaults) cutConnection(s Step) {
 	if !ok {
 		return
 	}
-	name := f.env.clusterOf(s).name
-	link := p.cores[name]
-	if link == nil {
-		link = p.cells[name]
-	}
 	f.env.judge.recordStall(p, s.For)
-	if s.What == StallWatches {
-		link.HoldWatches()
-	} else {
-		link.Hold()
+	for _, link := range p.linksTo(f.env.clusterOf(s).name) {
+		if s.What == StallWatches {
+			link.HoldWatches()
+		} else {
+			link.Hold()
+		}
+		f.env.runAfter(s.For, link.Heal)
 	}
-	f.env.runAfter(s.For, link.Heal)
 }
 
 // stallCell holds what the aggregators of a cell watch.

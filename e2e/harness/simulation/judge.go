@@ -42,6 +42,8 @@ type judge struct {
 	liveness *livenessJudge
 	// stalls are the stalls of processes.
 	stalls *stalls
+	// shares judges protectors with shares, and all others in the same scenario, instead of the other parts; nil in other scenarios.
+	shares *shareJudge
 }
 
 func newJudge(s Scenario, trace *Trace) *judge {
@@ -57,6 +59,9 @@ func newJudge(s Scenario, trace *Trace) *judge {
 	}
 	j.rings = &ringJudge{
 		report: j.report, leases: map[string]string{}, leaseAcquired: map[string]time.Time{}, slotsReleased: map[slotKey]time.Time{},
+	}
+	if s.Shares {
+		j.shares = newShareJudge(j.history, j.report)
 	}
 	j.liveness = newLiveness(s.Storm, j.history, j.report)
 	j.decreases = newDecreases(s, j.report, j.stalls, sources)
@@ -77,7 +82,10 @@ func (j *judge) recordCellEvent(cell string, e *apiserver.Event) {
 	t := j.history.cells[cell]
 	t.workloads.observe(e)
 	if e.Kind.Kind == "Pod" {
-		j.effects.judgePodChange(cell, t, e)
+		j.shares.judgePodChange(cell, func() { j.effects.judgePodChange(cell, t, e) })
+	}
+	if share, ok := e.New.(*v1alpha1.PodProtector); ok {
+		j.shares.recordShare(cell, share, e)
 	}
 }
 
@@ -99,7 +107,11 @@ func (j *judge) recordCoreEvent(core string, e *apiserver.Event) {
 	if isSource(e.New) {
 		j.lifecycles.recordSource(core, e)
 	}
-	if p, ok := e.New.(*v1alpha1.PodProtector); ok {
+	p, ok := e.New.(*v1alpha1.PodProtector)
+	switch {
+	case ok && j.shares != nil:
+		j.shares.recordProtector(p, e)
+	case ok:
 		j.recordProtectorEvent(core, p, e)
 	}
 }
@@ -162,7 +174,8 @@ func (j *judge) restoresOf(cell string) int {
 func (j *judge) recordCellRestore(cell string, version uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	lost := j.history.cells[cell].restore(version)
+	lost := 0
+	j.shares.judgePodChange(cell, func() { lost = j.history.cells[cell].restore(version) })
 	j.history.cells[cell].workloads.restore(version)
 	j.report.counts.Losses += lost
 	j.report.trace.add("%s: restored to version %d; %d available pods are lost by that", cell, version, lost)

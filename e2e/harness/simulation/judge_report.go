@@ -48,6 +48,8 @@ type Counts struct {
 	Restarts int
 	// Forced counts removals that took effect below the floor because their pods have the force-delete annotation.
 	Forced int
+	// Alone counts removals that took effect while their cell could not reach the core. ShareSteps counts changes of the shares that protectors record.
+	Alone, ShareSteps int
 }
 
 // Add adds other counts.
@@ -66,5 +68,7 @@ func (c *Counts) Add(other Counts) {
 	c.Relabels += other.Relabels
 	c.Restarts += other.Restarts
 	c.Forced += other.Forced
+	c.Alone += other.Alone
+	c.ShareSteps += other.ShareSteps
 	c.Excused.add(other.Excused)
 }

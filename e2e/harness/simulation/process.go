@@ -48,6 +48,10 @@ type process struct {
 	pauseState *pauseState
 	// interest selects the protectors that a shard keeps in its cache.
 	interest *clusters.CacheFilter
+	// cell is the only cell that a webhook serves; empty if it serves all.
+	cell string
+	// startAgain starts another process in the place of this one, which has ended.
+	startAgain func() *process
 
 	stop  context.CancelFunc
 	ended chan struct{}
@@ -143,6 +147,16 @@ func (p *process) forEachLink(do func(*apiserver.Link)) {
 			do(l)
 		}
 	}
+}
+
+// linksTo returns the connections to a cluster. With shares, a cell is also a core.
+func (p *process) linksTo(cluster string) (links []*apiserver.Link) {
+	for _, all := range []map[string]*apiserver.Link{p.cores, p.cells} {
+		if link := all[cluster]; link != nil {
+			links = append(links, link)
+		}
+	}
+	return links
 }
 
 // runManager starts the manager of a process. setup adds the controllers.

@@ -47,6 +47,9 @@ func (ps *processes) newProcess(name string) *process {
 	}
 	for _, c := range ps.env.workers {
 		p.cells[c.name] = c.store.NewLink(name+"@"+c.name, ps.env.dice)
+		if ps.env.scenario.Shares {
+			p.cores[c.name] = c.store.NewLink(name+"-shares@"+c.name, ps.env.dice)
+		}
 	}
 	p.forEachLink(func(l *apiserver.Link) { l.SetWeather(ps.env.storm.Weather) })
 	ps.env.judge.mu.Lock()
@@ -55,10 +58,12 @@ func (ps *processes) newProcess(name string) *process {
 	return p
 }
 
-func (ps *processes) startWebhook(name string) *process {
+// startWebhook starts a webhook for one cell, or for all cells if cell is empty.
+func (ps *processes) startWebhook(name, cell string) *process {
 	p := ps.newProcess(name)
-	first, detectors := ps.env.cores[0].name, map[string]*clusters.RestoreDetector{}
-	for _, c := range ps.env.cores {
+	p.cell, p.startAgain = cell, func() *process { return ps.startWebhook(name, cell) }
+	first, cores, detectors := ps.env.cores[0].name, ps.coresOf(cell), map[string]*clusters.RestoreDetector{}
+	for _, c := range cores {
 		detectors[c.name] = &clusters.RestoreDetector{}
 	}
 	p.runManager(p.cores[first], detectors[first], func(_ context.Context, mgr manager.Manager) error {
@@ -66,7 +71,7 @@ func (ps *processes) startWebhook(name string) *process {
 			Cores: map[string]cluster.Cluster{first: mgr}, RestoreDetectors: detectors, Cells: map[string]*rest.Config{}, Metrics: prometheus.NewRegistry(), Now: p.now,
 			BeforeFlush: p.delayBatch,
 		}
-		for _, c := range ps.env.cores[1:] {
+		for _, c := range cores[1:] {
 			other, err := cluster.New(p.cores[c.name].Config(), func(o *cluster.Options) {
 				o.Scheme, o.MapperProvider, o.Logger = ps.env.scheme, p.managerOptions(nil).MapperProvider, logr.Discard()
 				o.Cache = clusters.CacheOptionsOf(detectors[c.name])
@@ -76,10 +81,14 @@ func (ps *processes) startWebhook(name string) *process {
 			}
 			options.Cores[c.name] = eventDiscardingCluster{other}
 		}
-		for cell, link := range p.cells {
-			options.Cells[cell] = link.Config()
+		for name, link := range p.cells {
+			if cell == "" || cell == name {
+				options.Cells[name] = link.Config()
+			}
 		}
-		options.Peers = &webhook.Peers{Self: name, All: ps.webhookNames, Client: &http.Client{Transport: &replicaTransport{from: p, processes: ps}}}
+		options.Peers = &webhook.Peers{
+			Self: name, All: func() []string { return ps.webhookNames(cell) }, Client: &http.Client{Transport: &replicaTransport{from: p, processes: ps}},
+		}
 		var err error
 		p.handler, err = webhook.NewProtection(mgr, options)
 		return err
@@ -89,6 +98,7 @@ func (ps *processes) startWebhook(name string) *process {
 
 func (ps *processes) startAggregator(name, core, cell string) *process {
 	p, detector := ps.newProcess(name), &clusters.RestoreDetector{}
+	p.cell, p.startAgain = cell, func() *process { return ps.startAggregator(name, core, cell) }
 	if ps.env.scenario.Shared {
 		p.interest = &clusters.CacheFilter{}
 	}
@@ -106,6 +116,9 @@ func (ps *processes) startAggregator(name, core, cell string) *process {
 			}
 			options.Membership, options.Interest = membership, p.interest
 		}
+		if err := p.setUpShares(mgr, core, &options); err != nil {
+			return err
+		}
 		return aggregator.SetupWithManager(ctx, orderedEventManager{mgr}, options)
 	})
 	return p
@@ -114,6 +127,7 @@ func (ps *processes) startAggregator(name, core, cell string) *process {
 // startGenerator starts the generator, which runs only at the first core, and the keeper of a core.
 func (ps *processes) startGenerator(name, core string) *process {
 	p := ps.newProcess(name)
+	p.startAgain = func() *process { return ps.startGenerator(name, core) }
 	p.runManager(p.cores[core], nil, func(ctx context.Context, mgr manager.Manager) error {
 		held, err := p.setUpBrake(ctx, mgr, core)
 		if err != nil {
@@ -138,13 +152,18 @@ func (ps *processes) startGenerator(name, core string) *process {
 	return p
 }
 
-// webhookNames returns the addresses of all replicas, including killed ones that are not replaced yet.
-func (ps *processes) webhookNames() []string {
+// webhookNames returns the addresses of the replicas for a cell, including killed ones that are not replaced yet.
+func (ps *processes) webhookNames(cell string) []string {
 	var names []string
-	for _, p := range ps.webhooks() {
+	for _, p := range ps.webhooksOf(cell) {
 		names = append(names, p.name)
 	}
 	return names
+}
+
+// webhooksOf returns the replicas for a cell.
+func (ps *processes) webhooksOf(cell string) []*process {
+	return slices.DeleteFunc(ps.webhooks(), func(p *process) bool { return p.cell != "" && p.cell != cell })
 }
 
 func (ps *processes) webhooks() []*process {
@@ -154,8 +173,10 @@ func (ps *processes) webhooks() []*process {
 }
 
 func (ps *processes) startProcesses() {
-	for i := range ps.env.scenario.Webhooks {
-		ps.webhookProcesses = append(ps.webhookProcesses, ps.startWebhook(fmt.Sprintf("webhook-%d", i)))
+	for _, cell := range ps.servedCells() {
+		for i := range ps.env.scenario.Webhooks {
+			ps.webhookProcesses = append(ps.webhookProcesses, ps.startWebhook(webhookName(cell, i), cell))
+		}
 	}
 	for _, core := range ps.env.cores {
 		for _, worker := range ps.env.workers {
@@ -164,6 +185,7 @@ func (ps *processes) startProcesses() {
 			}
 		}
 	}
+	ps.startShareAggregators()
 	for i, core := range ps.env.cores {
 		if ps.env.scenario.isKept() {
 			ps.generators = append(ps.generators, ps.startGenerator(fmt.Sprint("generator-", i), core.name))

@@ -22,7 +22,7 @@ func (p ProtectorPlan) object() *v1alpha1.PodProtector {
 		AdmissionHistory: v1alpha1.AdmissionHistorySpec{
 			MaxConcurrentLag: int32(p.Lag), CompactThreshold: &compact, AggregationRateMillis: &rate,
 		},
-		Operations: p.operations(),
+		Operations: p.operations(), CoreOutage: p.CoreOutage,
 	}
 	p.setCriterion(&o.Spec)
 	p.Computed.applyTo(&o.Spec)

@@ -127,7 +127,7 @@ func (c *clusterState) callWebhook(ctx context.Context, r *removal, pod *corev1.
 	ctx, cancel := context.WithTimeout(ctx, webhookTimeout)
 	defer cancel()
 	what := r.id + " review"
-	replicas := c.processes.webhooks()
+	replicas := c.processes.webhooksOf(c.name)
 	replica := replicas[c.env.dice.Rand(what+" replica").IntN(len(replicas))]
 	if !sleepContext(ctx, c.env.dice.Between(100*time.Microsecond, 2*time.Millisecond, what+" there")) {
 		return "no time"

@@ -53,7 +53,7 @@ func (l *replicaTransport) sendToReplica(request *http.Request) *http.Response {
 	}
 	ctx, cancel := context.WithTimeout(request.Context(), webhookTimeout)
 	defer cancel()
-	for _, p := range l.processes.webhooks() {
+	for _, p := range l.processes.webhooksOf(l.from.cell) {
 		if p.name != request.URL.Host {
 			continue
 		}

@@ -41,7 +41,11 @@ func Run(s Scenario, scheme *runtime.Scheme, trace *Trace) Result {
 	sim := newSimulator(s, scheme, trace)
 	sim.populate()
 	sim.processes.startProcesses()
-	if err := waitUntil(time.Minute, sim.checks.convergence.uncountedProtector); err != nil && s.Storm.Weather.Lose == 0 {
+	begun := sim.checks.convergence.uncountedProtector
+	if s.Shares {
+		begun = sim.shareChecks.closedShare
+	}
+	if err := waitUntil(time.Minute, begun); err != nil && s.Storm.Weather.Lose == 0 {
 		sim.env.judge.fail("not counted at the beginning: %v", err)
 	}
 	for _, c := range sim.env.workers {
@@ -58,14 +62,23 @@ func Run(s Scenario, scheme *runtime.Scheme, trace *Trace) Result {
 	}
 	time.Sleep(time.Until(began.Add(stormTime)))
 	sim.calmDown()
+	if s.Shares {
+		sim.shareChecks.checkBudget()
+	} else {
+		sim.checkEnd()
+	}
+	sim.stopProcesses()
+	return Result{Failures: sim.env.judge.report.failures, Counts: sim.env.judge.report.counts}
+}
+
+// checkEnd checks what must hold after the storm.
+func (sim *simulator) checkEnd() {
 	if err := sim.cellObjects.createCells(sim.clients.renewals); err != nil {
 		sim.env.judge.fail("cannot recreate a Cell %v", err)
 	}
 	sim.checks.recreateForgottenProtectors()
 	sim.checks.checkAbandoned()
 	sim.checks.checkLiveness()
-	sim.stopProcesses()
-	return Result{Failures: sim.env.judge.report.failures, Counts: sim.env.judge.report.counts}
 }
 
 // calmDown ends the network faults and waits until all delayed tasks have ended.

@@ -24,6 +24,8 @@ type Scenario struct {
 	// Shared makes the aggregators of a cell shards of a ring, which divide the cell. Spaces is the number of namespaces then.
 	Shared bool
 	Spaces int
+	// Shares lets cells decide on shares of the floor; see shares.go.
+	Shares bool
 	// Brake has the limits of the release brake, and the Deployments that exercise it.
 	Brake BrakePlan
 	Storm Storm
@@ -52,6 +54,8 @@ type ProtectorPlan struct {
 	Updates bool
 	// Criterion is the state in which a pod counts; empty is the default.
 	Criterion v1alpha1.Criterion
+	// CoreOutage is what cells do while they cannot reach the core; empty is the default.
+	CoreOutage v1alpha1.CoreOutage
 	// Exempts makes the protector exempt pods with exemptLabels. CountsAll makes it count all pods of its namespace, including pods that
 	// it does not cover.
 	Exempts, CountsAll bool

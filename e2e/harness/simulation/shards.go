@@ -54,8 +54,7 @@ func (f *processFaults) restartShards(s Step) {
 	f.env.runAfter(s.For, func() {
 		<-old.ended
 		old.kill()
-		replacement := f.restartAggregator(old)
-		f.processes.replace(&f.processes.aggregators, old, replacement)
+		f.processes.replace(&f.processes.aggregators, old, old.startAgain())
 	})
 }
 

@@ -43,6 +43,9 @@ func TestSharedSeeds(t *testing.T) { runSeeds(t, *seeds/4, simulation.DrawShared
 // The coverage of protectors changes in the middle of bursts.
 func TestCoverageChangeSeeds(t *testing.T) { runSeeds(t, *seeds/4, simulation.DrawCoverageChanges) }
 
+// Cells decide on shares of the floor, and are cut off the core.
+func TestShareSeeds(t *testing.T) { runSeeds(t, *seeds/2, simulation.DrawShares) }
+
 func runSeeds(t *testing.T, seeds int, draw func(seed uint64) simulation.Scenario) {
 	t.Helper()
 	scheme := simulation.NewScheme()

@@ -20,6 +20,7 @@ type simulator struct {
 	protectors  *protectorUsers
 	cellObjects *cellObjects
 	checks      *finalChecks
+	shareChecks *shareChecks
 	collector   *collector
 	steps       stepTable
 }
@@ -34,6 +35,7 @@ func newSimulator(s Scenario, scheme *runtime.Scheme, trace *Trace) *simulator {
 	sim.workloads = &workloads{env: env, clients: sim.clients}
 	converged := &convergence{env: env, processes: sim.processes, renewals: sim.clients.renewals}
 	sim.checks = &finalChecks{env: env, clients: sim.clients, sources: sim.sources, convergence: converged}
+	sim.shareChecks = &shareChecks{env: env, clients: sim.clients}
 	for i := range s.Cores {
 		env.cores = append(env.cores, sim.newCluster(fmt.Sprintf("core-%d", i), env.judge.recordCoreEvent))
 	}

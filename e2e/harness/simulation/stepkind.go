@@ -82,6 +82,10 @@ const (
 	UpdateImage StepKind = "update a pod's image"
 	ResizePod   StepKind = "resize a pod in place"
 
+	CutCore       StepKind = "cut the processes of a cell off the core"
+	SetCoreOutage StepKind = "set what a protector does in an outage of the core"
+	DeleteShare   StepKind = "delete a share"
+
 	DeleteCell   StepKind = "delete a Cell"
 	CreateCell   StepKind = "create a Cell again"
 	KillTopology StepKind = "kill the topology controller"

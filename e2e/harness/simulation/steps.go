@@ -35,6 +35,7 @@ func (sim *simulator) addSteps() {
 	steps.add(sim.protectors.applyProtectorStep, LoseOne, DeleteProtector, CreateProtector)
 	sim.sources.addSteps(steps)
 	steps.addNumbered(sim.cellObjects.changeCell, DeleteCell, CreateCell)
+	(&shareFaults{env: sim.env, processes: sim.processes}).addSteps(steps)
 	(&processFaults{env: sim.env, processes: sim.processes}).addSteps(steps)
 	(&clusterFaults{env: sim.env, processes: sim.processes}).addSteps(steps)
 }

@@ -53,6 +53,7 @@ func (cs *cellObjects) newCell(name string) *v1alpha1.Cell {
 // startTopology starts the topology controller of a core. It does not connect to workers.
 func (ps *processes) startTopology(name, core string) *process {
 	p := ps.newProcess(name)
+	p.startAgain = func() *process { return ps.startTopology(name, core) }
 	p.runManager(p.cores[core], nil, func(ctx context.Context, mgr manager.Manager) error {
 		return topology.Setup(ctx, delayedReadManager{orderedEventManager{mgr}}, nil, prometheus.NewRegistry())
 	})

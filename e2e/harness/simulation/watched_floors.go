@@ -47,6 +47,17 @@ func (h *effectiveFloors) highestSince(at time.Time) int {
 	return highest
 }
 
+// lowestSince returns the lowest floor since a time.
+func (h *effectiveFloors) lowestSince(at time.Time) int {
+	lowest, _ := h.last()
+	for i, f := range h.overTime {
+		if i+1 == len(h.overTime) || h.overTime[i+1].at.After(at) {
+			lowest = min(lowest, f.floor)
+		}
+	}
+	return lowest
+}
+
 // forDecision returns the floor that an effect must keep, whose decision was the nth on the protector under the given floor.
 func (h *effectiveFloors) forDecision(floor, nth int) int {
 	if nth+1 < len(h.decided) {

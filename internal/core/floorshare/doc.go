@@ -9,7 +9,8 @@
 //	S2  l_c ≥ L_c. A closed share admits nothing, as if l_c were infinite.
 //	S3  L_c falls only in a write of the protector after which Σ L_c ≥ F. A cell without a share counts for A_c − |H_c|.
 //	S4  L_c falls only in a write after which Σ min(L_c, A_c − |H_c|) ≥ F, and rises if that sum is too low.
-//	S5  No share falls while any cell has not recorded its share since the core was restored.
+//	S5  After a restore of the core, nothing relies on a record of a share until its cell has confirmed it. After a restore of a cell's
+//	    cluster, its share is closed until it has entered again.
 //	S6  A cell decides on its share exactly while the core records one.
 //
 // So each cell keeps L_c pods whatever it can reach, and all cells together keep the floor. No clock is compared.
@@ -20,8 +21,8 @@
 // step for the same cell. Each write is a compare-and-swap, and each changes its object, so that it invalidates all versions that were read
 // before. S2 and S6 hold because of the order:
 //
-//	Raise, Leave:  read the protector, write the share, write the protector at the version that was read.
-//	Lower, Enter:  read the share, write the protector, write the share at the version that was read.
+//	Raise, Confirm, Leave:  read the protector, write the share, write the protector at the version that was read.
+//	Lower, Enter:           read the share, write the protector, write the share at the version that was read.
 //
 // Suppose that a Raise and a Lower interleave so that the Raise writes the protector last and the Lower the share. Then the Raise has
 // written the share before the Lower read it, because the Lower's last write succeeded. So the Lower has written the protector after the Raise

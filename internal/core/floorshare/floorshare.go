@@ -19,7 +19,7 @@ type Cell struct {
 	Floor  int
 	// Available and Reserved are A_c and |H_c|: the reservations that the protector has for the cell, and those of its share.
 	Available, Reserved int
-	// Void reports that the record is older than a restore of the core.
+	// Void reports that the record may be older than a restore of the core, so that nothing relies on it.
 	Void bool
 	// Wanted is the number of removals that the share has denied, and for which the cell asks for budget of other cells.
 	Wanted int
@@ -41,10 +41,14 @@ type Local struct {
 // Kept returns the number of pods that the cell keeps whatever it can reach.
 func (c Cell) Kept() int {
 	left := c.Available - c.Reserved
-	if c.Shared {
+	switch {
+	case c.Shared && c.Void:
+		return 0
+	case c.Shared:
 		return min(c.Floor, left)
+	default:
+		return left
 	}
-	return left
 }
 
 // Slack returns the number of pods that the cell may still remove by its share.
@@ -66,13 +70,20 @@ func (c Cell) wants() int {
 // promised is Σ L_c, with the pods that are left in cells without a share.
 func (p *Protector) promised() (sum int) {
 	for _, c := range p.Cells {
-		if c.Shared {
+		switch {
+		case c.Shared && c.Void:
+		case c.Shared:
 			sum += c.Floor
-		} else {
+		default:
 			sum += c.Available - c.Reserved
 		}
 	}
 	return sum
+}
+
+// hasVoid reports whether any cell has not recorded its share since a restore.
+func (p *Protector) hasVoid() bool {
+	return slices.ContainsFunc(p.Cells, func(c Cell) bool { return c.Shared && c.Void })
 }
 
 // kept is Σ min(L_c, A_c − |H_c|).
@@ -103,6 +114,9 @@ func (p *Protector) cell(name string) Cell {
 	return Cell{Name: name}
 }
 
+// IsVoid reports whether nothing relies on the record of a cell.
+func (p *Protector) IsVoid(cell string) bool { return p.cell(cell).Void }
+
 // with returns p with another record of a cell.
 func (p *Protector) with(c Cell) *Protector {
 	changed := *p
@@ -117,16 +131,16 @@ func (p *Protector) with(c Cell) *Protector {
 }
 
 // MayRecord reports whether the share of a cell may be recorded as to, in a write of the protector that p describes (rules S3, S4 and S5). A
-// share that does not fall may always be recorded, and so may the share of a cell that has not recorded it since the core was restored.
+// share that does not fall may always be recorded.
 func (p *Protector) MayRecord(cell string, to int) bool {
 	own := p.cell(cell)
-	if own.Void || own.Shared && to >= own.Floor { // after a restore of the core, the cell's own cluster has the truth
+	if own.Shared && !own.Void && to >= own.Floor {
 		return true
 	}
-	if p.FloorUnknown || slices.ContainsFunc(p.Cells, func(c Cell) bool { return c.Void && c.Name != cell }) {
+	if p.FloorUnknown {
 		return false
 	}
-	own.Shared, own.Floor = true, to
+	own.Shared, own.Floor, own.Void = true, to, false
 	after := p.with(own)
 	return after.promised() >= p.Floor && after.kept() >= min(p.Floor, p.kept())
 }

@@ -9,8 +9,8 @@ import (
 )
 
 // A model of two cells and the processes that move their shares. It explores all states that are reachable from a start by any order of
-// events: removals on both paths, settlements, deaths, new counts, and steps whose second write is delayed, meets another write or never
-// happens.
+// events: removals on both paths, settlements, deaths, new counts, restores of the core and of a cell, and steps whose second write is
+// delayed, meets another write or never happens.
 
 const (
 	modelCells = 2
@@ -24,7 +24,24 @@ type model struct {
 	cells  [modelCells]modelCell
 	delays [3]delayed
 	deaths int8
+	// coreBackup and cellBackup are what a restore of the core, or of the first cell, brings back.
+	coreBackup, cellBackup backup
 }
+
+// backup is the state of the objects of the core, or of a cell, at some time.
+type backup struct {
+	state    backupState
+	recorded [modelCells]modelCell
+	local    modelCell
+}
+
+type backupState int8
+
+const (
+	neverTaken backupState = iota
+	notTaken
+	taken
+)
 
 // modelCell is the truth about a cell and its two objects.
 type modelCell struct {
@@ -34,6 +51,10 @@ type modelCell struct {
 	shared                                            bool
 	recorded, counted, reservedCopy, reserved, frozen int8
 	wanted                                            int8
+	// void reports that the core was restored, and the cell has neither confirmed its share nor counted since.
+	void bool
+	// awaiting reports that the cell's cluster was restored, and its share has not been opened since.
+	awaiting bool
 	// exists, closed, local and localReserved are the share: l_c and its reservations.
 	exists, closed       bool
 	local, localReserved int8
@@ -69,6 +90,7 @@ func (m *model) protector() *floorshare.Protector {
 		}
 		p.Cells = append(p.Cells, floorshare.Cell{
 			Name: fmt.Sprint(i), Shared: c.shared, Floor: int(c.recorded), Available: int(c.counted), Reserved: int(reserved), Wanted: int(c.wanted),
+			Void: c.void,
 		})
 	}
 	return p
@@ -76,7 +98,7 @@ func (m *model) protector() *floorshare.Protector {
 
 func (c *modelCell) share() floorshare.Local {
 	return floorshare.Local{
-		Exists: c.exists, Closed: c.closed, Floor: int(c.local), Available: int(c.pods), Reserved: int(c.localReserved),
+		Exists: c.exists, Closed: c.closed || c.awaiting, Floor: int(c.local), Available: int(c.pods), Reserved: int(c.localReserved),
 		Unmerged: c.localReserved > 0,
 	}
 }
@@ -84,7 +106,7 @@ func (c *modelCell) share() floorshare.Local {
 // protectorWritten and shareWritten make all reads of an object outdated.
 func (m *model) protectorWritten() {
 	for i := range m.delays {
-		if k := m.delays[i].kind; k == floorshare.Raise || k == floorshare.Leave {
+		if k := m.delays[i].kind; k == floorshare.Raise || k == floorshare.Leave || k == floorshare.Confirm {
 			m.delays[i].fresh = false
 		}
 	}
@@ -118,6 +140,10 @@ func (m model) successors(wanted bool) (next []model) {
 		add(func(n *model) bool { return n.count(i) })
 		add(func(n *model) bool { n.cells[i].wanted = 1 - n.cells[i].wanted; return n.cells[i].shared })
 	}
+	add((*model).backUpCore)
+	add((*model).restoreCore)
+	add((*model).backUpCell)
+	add((*model).restoreCell)
 	for process := range m.delays {
 		for _, wants := range []bool{true, wanted} {
 			add(func(n *model) bool { return n.begin(process, wants) })
@@ -130,7 +156,7 @@ func (m model) successors(wanted bool) (next []model) {
 // removeByShare admits a removal by an open share, whether the webhook's view of the protector is outdated or not.
 func (m *model) removeByShare(cell int) bool {
 	c := &m.cells[cell]
-	if !c.exists || c.closed || c.pods-c.localReserved-1 < c.local {
+	if !c.isOpen() || c.pods-c.localReserved-1 < c.local {
 		return false
 	}
 	c.localReserved++
@@ -144,7 +170,7 @@ func (m *model) removeByProtector(cell int) bool {
 	for _, one := range m.protector().Cells {
 		kept += one.Kept()
 	}
-	if c.shared || c.counted-c.reserved < 1 || kept-1 < int(m.floor) {
+	if c.shared || c.void || c.counted-c.reserved < 1 || kept-1 < int(m.floor) {
 		return false
 	}
 	c.reserved++
@@ -184,8 +210,13 @@ func (m *model) die(cell int) bool {
 // count records new counts in the protector.
 func (m *model) count(cell int) bool {
 	c := &m.cells[cell]
-	if c.counted == c.pods && c.reservedCopy == c.localReserved && c.frozen == 0 {
+	unconfirmed := c.void && !c.shared
+	if c.counted == c.pods && c.reservedCopy == c.localReserved && c.frozen == 0 && !unconfirmed || unconfirmed && c.isOpen() {
 		return false
+	}
+	if unconfirmed {
+		c.void = false
+		m.shareWritten(cell)
 	}
 	c.counted, c.reservedCopy, c.frozen = c.pods, c.localReserved, 0
 	m.protectorWritten()
@@ -201,12 +232,12 @@ func (m *model) begin(process int, wants bool) bool {
 	pending := delayed{step.Kind, floor, true}
 	switch step.Kind {
 	case floorshare.Create:
-		c.exists, c.closed, c.local = true, true, 0
+		c.exists, c.closed, c.local, c.awaiting = true, true, 0, false
 		pending = delayed{}
 	case floorshare.Delete:
-		c.exists, c.closed, c.local = false, false, 0
+		c.exists, c.closed, c.local, c.awaiting = false, false, 0, false
 		pending = delayed{}
-	case floorshare.Raise:
+	case floorshare.Raise, floorshare.Confirm:
 		c.local = max(c.local, floor)
 	case floorshare.Leave:
 		c.closed = true
@@ -215,7 +246,7 @@ func (m *model) begin(process int, wants bool) bool {
 		if !p.MayRecord(fmt.Sprint(cell), step.Floor) {
 			return false
 		}
-		c.shared, c.recorded = true, floor
+		c.shared, c.recorded, c.void = true, floor, false
 	default:
 		return false
 	}
@@ -238,11 +269,11 @@ func (m *model) finish(process int) bool {
 	cell := cellOfProcess(process)
 	c := &m.cells[cell]
 	switch d.kind {
-	case floorshare.Raise:
-		c.recorded = d.floor
+	case floorshare.Raise, floorshare.Confirm:
+		c.shared, c.recorded, c.void = true, d.floor, false
 		m.protectorWritten()
 	case floorshare.Leave:
-		c.shared, c.recorded, c.wanted = false, 0, 0
+		c.shared, c.recorded, c.wanted, c.void = false, 0, 0, false
 		c.reserved, c.localReserved, c.reservedCopy, c.frozen = c.reserved+c.localReserved, 0, 0, 0
 		c.counted = c.pods
 		m.protectorWritten()
@@ -250,7 +281,7 @@ func (m *model) finish(process int) bool {
 		c.local = d.floor
 		m.shareWritten(cell)
 	case floorshare.Enter:
-		c.closed, c.local = false, d.floor
+		c.closed, c.awaiting, c.local = false, false, d.floor
 		c.localReserved, c.reserved, c.frozen = c.localReserved+c.reserved, 0, c.frozen+c.reserved
 		m.shareWritten(cell)
 	default:
@@ -259,16 +290,77 @@ func (m *model) finish(process int) bool {
 	return true
 }
 
+// isOpen reports whether the share admits removals.
+func (c *modelCell) isOpen() bool { return c.exists && !c.closed && !c.awaiting }
+
+// isSettled reports whether the protector has no reservations itself. After a restore nothing is admitted until all removals that only the
+// lost history knows have ended (rule 11), so that the model needs no restores in between.
+func (m *model) isSettled() bool {
+	for _, c := range m.cells {
+		if c.reserved > 0 || c.frozen > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func (m *model) backUpCore() bool {
+	if m.coreBackup.state != notTaken || !m.isSettled() {
+		return false
+	}
+	m.coreBackup.state = taken
+	for i, c := range m.cells {
+		m.coreBackup.recorded[i] = modelCell{shared: c.shared, recorded: c.recorded, counted: c.counted, reservedCopy: c.reservedCopy}
+	}
+	return true
+}
+
+func (m *model) restoreCore() bool {
+	if m.coreBackup.state != taken || !m.isSettled() {
+		return false
+	}
+	for i, was := range m.coreBackup.recorded {
+		c := &m.cells[i]
+		c.shared, c.recorded, c.counted, c.reservedCopy, c.void, c.wanted = was.shared, was.recorded, was.counted, was.reservedCopy, true, 0
+		if !c.shared {
+			c.counted = 0
+		}
+	}
+	m.coreBackup = backup{}
+	m.protectorWritten()
+	return true
+}
+
+func (m *model) backUpCell() bool {
+	c := m.cells[0]
+	if m.cellBackup.state != notTaken || c.localReserved > 0 {
+		return false
+	}
+	m.cellBackup = backup{state: taken, local: modelCell{exists: c.exists, closed: c.closed, awaiting: c.awaiting, local: c.local}}
+	return true
+}
+
+func (m *model) restoreCell() bool {
+	c, was := &m.cells[0], m.cellBackup.local
+	if m.cellBackup.state != taken || c.localReserved > 0 {
+		return false
+	}
+	c.exists, c.closed, c.local, c.awaiting = was.exists, was.closed, was.local, was.exists
+	m.cellBackup = backup{}
+	m.shareWritten(0)
+	return true
+}
+
 // problem returns what is wrong with a state; "" if nothing.
 func (m *model) problem() string {
 	left := int8(0)
 	for i, c := range m.cells {
 		left += c.pods - c.localReserved - c.reserved
-		isOpen := c.exists && !c.closed
 		switch {
-		case c.shared && isOpen && c.local < c.recorded:
+		case c.void:
+		case c.shared && c.isOpen() && c.local < c.recorded:
 			return fmt.Sprintf("rule S2: the share of cell %d is %d, recorded is %d", i, c.local, c.recorded)
-		case !c.shared && isOpen:
+		case !c.shared && c.isOpen():
 			return fmt.Sprintf("rule S6: cell %d decides on both objects", i)
 		}
 	}
@@ -306,20 +398,27 @@ var states = flag.Int("states", 60_000, "limit of the states that TestAllStatesK
 func TestAllStatesKeepTheFloor(t *testing.T) {
 	for floor := range int8(4) {
 		for _, wanted := range []bool{true, false} {
-			t.Run(fmt.Sprintf("floor=%d/leaving=%v", floor, !wanted), func(t *testing.T) {
-				start := model{floor: floor}
-				for i := range start.cells {
-					start.cells[i].pods, start.cells[i].counted = modelPods, modelPods
-				}
-				path, visited := explore(start, wanted, *states)
-				t.Logf("%d states, complete %v", visited, visited < *states)
-				for i := len(path) - 1; i >= 0; i-- {
-					t.Logf("%+v", path[i])
-				}
-				if len(path) > 0 {
-					t.Error(path[0].problem())
-				}
-			})
+			exploreFrom(t, fmt.Sprintf("floor=%d/leaving=%v", floor, !wanted), model{floor: floor}, wanted)
 		}
 	}
+	exploreFrom(t, "restored core", model{floor: 2, coreBackup: backup{state: notTaken}}, true)
+	exploreFrom(t, "restored cell", model{floor: 2, cellBackup: backup{state: notTaken}}, true)
+	exploreFrom(t, "restored core and cell", model{floor: 2, coreBackup: backup{state: notTaken}, cellBackup: backup{state: notTaken}}, false)
+}
+
+func exploreFrom(t *testing.T, name string, start model, wanted bool) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) {
+		for i := range start.cells {
+			start.cells[i].pods, start.cells[i].counted = modelPods, modelPods
+		}
+		path, visited := explore(start, wanted, *states)
+		t.Logf("%d states, complete %v", visited, visited < *states)
+		for i := len(path) - 1; i >= 0; i-- {
+			t.Logf("%+v", path[i])
+		}
+		if len(path) > 0 {
+			t.Error(path[0].problem())
+		}
+	})
 }

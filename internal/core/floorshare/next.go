@@ -14,13 +14,16 @@ const (
 	Raise Kind = "Raise"
 	// Lower lowers the share in the protector, if it is higher, and then in the cell's cluster.
 	Lower Kind = "Lower"
+	// Confirm records the share again after a restore of the core: an open one as it is in the cell's cluster, which has the truth, and a closed
+	// one as it may be opened then. It writes the share first, so that no step of the lost history can complete.
+	Confirm Kind = "Confirm"
 	// Leave closes the share, and then gives the cell and all its reservations back to the protector.
 	Leave Kind = "Leave"
 	// Delete deletes a share that the protector does not record.
 	Delete Kind = "Delete"
 )
 
-// Step is one step for a cell. Floor is the share after it, for Enter, Raise and Lower.
+// Step is one step for a cell. Floor is the share after it, for Enter, Raise, Lower and Confirm.
 type Step struct {
 	Kind  Kind
 	Floor int
@@ -41,8 +44,12 @@ func Next(p *Protector, cell string, local Local, wanted bool) Step {
 		return Step{}
 	case !local.Exists:
 		return Step{Kind: Create}
+	case !local.Closed && (!own.Shared || own.Void): // a restore of the core has undone the entry or other steps
+		return Step{Confirm, local.Floor}
+	case own.Shared && own.Void:
+		return p.confirmClosed(own)
 	case !own.Shared:
-		return p.enter(own, local)
+		return p.enter(own)
 	case local.Closed:
 		return Step{Enter, own.Floor}
 	default:
@@ -50,11 +57,17 @@ func Next(p *Protector, cell string, local Local, wanted bool) Step {
 	}
 }
 
-// enter returns the step by which a cell gets a share.
-func (p *Protector) enter(own Cell, local Local) Step {
-	if own.Void && !local.Closed {
-		return Step{Enter, local.Floor} // a restore of the core has undone the entry
+// confirmClosed returns the step by which a closed share is recorded again. Nothing is known of what it promised, so it must be enough with what
+// the other cells have promised.
+func (p *Protector) confirmClosed(own Cell) Step {
+	if p.FloorUnknown {
+		return Step{}
 	}
+	return Step{Confirm, max(own.Floor, p.Floor-p.promised())}
+}
+
+// enter returns the step by which a cell gets a share.
+func (p *Protector) enter(own Cell) Step {
 	if p.FloorUnknown || own.Void {
 		return Step{}
 	}
@@ -75,13 +88,10 @@ func (p *Protector) enter(own Cell, local Local) Step {
 
 // move returns the step by which the share of a cell changes.
 func (p *Protector) move(own Cell, local Local) Step {
-	if own.Void {
-		return Step{Raise, local.Floor} // it records the share again
-	}
 	if local.Floor < own.Floor {
 		return Step{Raise, own.Floor} // a restore of the cell's cluster has undone a raise
 	}
-	if p.FloorUnknown {
+	if p.FloorUnknown || p.hasVoid() {
 		return Step{}
 	}
 	if more := max(p.missing(own, local), p.given(own, local), p.balanced(own, local)); more > 0 {
@@ -97,23 +107,18 @@ func (p *Protector) move(own Cell, local Local) Step {
 }
 
 // missing returns by how much the cell must raise its share because the floor is not kept (rule S4): its part by the budget that it has left
-// or, if all cells together have too little, by its pods.
+// or, if all cells together have too few pods, by what is missing beside all of them. So new pods are kept in whichever cell they appear.
 func (p *Protector) missing(own Cell, local Local) int {
-	slack := p.sum(Cell.Slack)
-	ownSlack := min(own.Slack(), max(local.Available-local.Reserved-local.Floor, 0))
-	more := 0
-	if short := p.Floor - p.kept(); short > 0 && slack > 0 {
-		more = min(divideUp(short*own.Slack(), slack), ownSlack)
+	short, slack := p.Floor-p.kept(), p.sum(Cell.Slack)
+	switch {
+	case short <= 0:
+		return 0
+	case short > slack:
+		return max(own.Available-own.Reserved, 0) + short - slack - own.Floor
+	default:
+		left := max(own.Available, local.Available) - local.Reserved
+		return min(divideUp(short*own.Slack(), slack), own.Slack(), max(left-local.Floor, 0))
 	}
-	// The sum of all shares must reach the floor even if there are too few pods.
-	if short := p.Floor - p.promised() - slack; short > 0 {
-		if pods := p.sum(func(c Cell) int { return max(c.Available, 0) }); pods > 0 {
-			more += divideUp(short*max(own.Available, 0), pods)
-		} else {
-			more += short
-		}
-	}
-	return more
 }
 
 // given returns by how much the cell raises its share so that other cells can lower theirs: half of the budget of all cells that do not want

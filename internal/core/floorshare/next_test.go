@@ -23,7 +23,7 @@ func settled(t *rapid.T, p *floorshare.Protector, locals []floorshare.Local) (*f
 			if done, steps = false, steps+1; steps > 1000 {
 				t.Fatalf("Next() does not come to rest: %+v, %+v, next %+v", p, locals, step)
 			}
-			if step.Kind != floorshare.Create && !p.MayRecord(name, step.Floor) {
+			if step.Kind != floorshare.Create && step.Kind != floorshare.Confirm && !p.MayRecord(name, step.Floor) {
 				t.Fatalf("Next() = %+v, which MayRecord() does not allow: %+v", step, p)
 			}
 			perform(&p.Cells[i], &locals[i], step)
@@ -42,7 +42,7 @@ func perform(c *floorshare.Cell, l *floorshare.Local, step floorshare.Step) {
 	case floorshare.Enter:
 		l.Closed, l.Floor, l.Available, l.Reserved = false, step.Floor, c.Available, c.Reserved
 		c.Shared, c.Floor, c.Void = true, step.Floor, false
-	case floorshare.Raise, floorshare.Lower:
+	case floorshare.Raise, floorshare.Lower, floorshare.Confirm:
 		c.Floor, l.Floor, c.Void = step.Floor, step.Floor, false
 	case floorshare.Leave, floorshare.Delete, floorshare.Nothing:
 	}

@@ -44,11 +44,30 @@ func BeganAtOrBefore(a *v1alpha1.Aggregation, version uint64) bool {
 	return version > 0 && (err != nil || began <= version)
 }
 
-// RestoredCells returns the cells for a protector that is recreated: their reservations, and void counts.
+// RestoreLeap is the smallest increase of versions that counts as a restore while a process watches the core. A watch receives the current version
+// at least once every few minutes. A process that was disconnected for about a day, from a core that writes 1,000 times a second, treats
+// the core as restored.
+const RestoreLeap = 100_000_000
+
+// isOfLostHistory reports whether a leadership that began at a version of the core may have recorded something in a history that a restore
+// discarded. restored is a version soon after the last restore, at which some process noticed it; 0 if there was none.
+func isOfLostHistory(termVersion string, restored uint64) bool {
+	if restored > RestoreLeap { // other processes noticed earlier, and began their leaderships
+		restored -= RestoreLeap
+	}
+	began, err := strconv.ParseUint(termVersion, 10, 64)
+	return err != nil || began <= restored
+}
+
+// RestoredCells returns the cells for a protector that is recreated: their reservations, void counts, and shares that must be recorded
+// again.
 func RestoredCells(last *v1alpha1.PodProtectorStatus) []v1alpha1.PodProtectorCell {
 	cells := last.DeepCopy().Cells
 	for i := range cells {
 		VoidCounts(&cells[i].Aggregation)
+		if cells[i].Share != nil {
+			cells[i].Share.TermVersion = ""
+		}
 	}
 	return cells
 }

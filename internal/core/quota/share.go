@@ -43,27 +43,34 @@ func IsShareOf(share *v1alpha1.ShareOf, p *v1alpha1.PodProtector) bool {
 	return share.Name == p.Name && (share.UID == string(p.UID) || share.UID == p.Annotations[v1alpha1.AnnotationRestored])
 }
 
-// SharesOf returns what a protector records of its shares.
-func SharesOf(p *v1alpha1.PodProtector) *floorshare.Protector {
+// SharesOf returns what a protector records of its shares. restored is a version soon after the last restore of the core; 0 if there was none.
+func SharesOf(p *v1alpha1.PodProtector, restored uint64) *floorshare.Protector {
 	floor, known := Floor(p)
 	shares, counted := &floorshare.Protector{Floor: floor, FloorUnknown: !known}, CountedSpec(&p.Spec)
 	for i := range p.Status.Cells {
 		cell := &p.Status.Cells[i]
-		one := floorshare.Cell{Name: cell.CellID, Reserved: reserved(cell), Void: cell.Aggregation.Void}
-		if cell.Aggregation.CountedSpec == counted {
+		one := floorshare.Cell{Name: cell.CellID, Reserved: reserved(cell)}
+		one.Void = cell.Aggregation.Void || restored > 0 && isOfLostHistory(cell.Aggregation.TermVersion, restored)
+		if cell.Aggregation.CountedSpec == counted && !one.Void {
 			one.Available = int(cell.Aggregation.CountedReplicas)
 		}
 		if cell.Share != nil {
 			one.Shared, one.Floor, one.Wanted = true, int(cell.Share.Floor), int(cell.Share.Wanted)
+			one.Void = isOfLostHistory(cell.Share.TermVersion, restored)
 		}
 		shares.Cells = append(shares.Cells, one)
 	}
 	return shares
 }
 
+// AwaitsConfirmation reports whether a share has not been opened since its cluster was restored.
+func AwaitsConfirmation(of *v1alpha1.ShareOf, counts *v1alpha1.Aggregation) bool {
+	return counts.Void && of.ConfirmedTerm != counts.TermVersion
+}
+
 // allowedByShares returns the number of removals that the cells with shares would admit now.
 func allowedByShares(p *v1alpha1.PodProtector) (removals int) {
-	for _, cell := range SharesOf(p).Cells {
+	for _, cell := range SharesOf(p, 0).Cells {
 		removals += cell.Slack()
 	}
 	return removals

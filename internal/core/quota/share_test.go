@@ -97,3 +97,50 @@ func TestMergeReservations(t *testing.T) {
 		}
 	})
 }
+
+// After a restore of the core, only what has been recorded since counts, whichever cell noticed the restore first (rule S5).
+func TestSharesOfRestoredCore(t *testing.T) {
+	const bumped = 1_000_000_000
+	for claim, c := range map[string]struct {
+		term     string
+		restored uint64
+		want     bool
+	}{
+		"recorded, and no restore":                         {term: "100"},
+		"not recorded since the protector was recreated":   {term: "", want: true},
+		"recorded before the restore":                      {term: "100", restored: bumped + 200, want: true},
+		"recorded since the restore":                       {term: fmt.Sprint(bumped + 300), restored: bumped + 200},
+		"recorded before another cell noticed the restore": {term: fmt.Sprint(bumped + 50), restored: bumped + 200},
+	} {
+		p := protector(4, 5, 5)
+		p.Status.Cells[0].Share = &v1alpha1.CellShare{Floor: 3, TermVersion: c.term}
+		p.Status.Cells[1].Aggregation.TermVersion = c.term
+		shares := quota.SharesOf(p, c.restored)
+		if got := shares.IsVoid("c0"); got != c.want {
+			t.Errorf("%s: the share is void: %v, want %v", claim, got, c.want)
+		}
+		if got, want := shares.IsVoid("c1"), c.want && c.restored > 0; got != want || want && shares.Cells[1].Available != 0 {
+			t.Errorf("%s: the counts are void: %v, want %v, %d pods", claim, got, want, shares.Cells[1].Available)
+		}
+		p.Status.Cells = quota.RestoredCells(&p.Status)
+		if !quota.SharesOf(p, 0).IsVoid("c0") {
+			t.Errorf("%s: a recreated protector has a share that is not void", claim)
+		}
+	}
+}
+
+// A share whose counts are void waits for its protector, unless it was opened since they are (rule S5).
+func TestAwaitsConfirmation(t *testing.T) {
+	for claim, c := range map[string]struct {
+		counts v1alpha1.Aggregation
+		want   bool
+	}{
+		"valid counts":                       {v1alpha1.Aggregation{TermVersion: "9"}, false},
+		"void since a later term":            {v1alpha1.Aggregation{TermVersion: "9", Void: true}, true},
+		"void since the term of its opening": {v1alpha1.Aggregation{TermVersion: "7", Void: true}, false},
+	} {
+		if got := quota.AwaitsConfirmation(&v1alpha1.ShareOf{ConfirmedTerm: "7"}, &c.counts); got != c.want {
+			t.Errorf("%s: AwaitsConfirmation() = %v, want %v", claim, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,151 @@
+package simulation
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+)
+
+// shareChecks check scenarios with shares when all faults have ended: all cells have the shares that they should have, and each removal that
+// leaves the floor of all cells together is admitted in any cell, after its share has moved. No other is.
+type shareChecks struct {
+	env     *environment
+	clients *clients
+}
+
+// maxShareDelay is how long it may take in a calm until a cell can use the budget of another cell.
+const maxShareDelay = 30 * time.Second
+
+// closedShare returns what is missing until all cells decide on the shares that they should have; "" if nothing.
+func (sc *shareChecks) closedShare() string {
+	for _, p := range sc.env.cores[0].protectors() {
+		for _, worker := range sc.env.workers {
+			entry, share := quota.CellOf(p, worker.name), sc.shareOf(worker, p)
+			wants, name := p.Spec.CoreOutage == v1alpha1.CoreOutageLocalShare, fmt.Sprintf("protector %s in %s", p.Name, worker.name)
+			switch {
+			case entry == nil || !isCounted(p, &entry.Aggregation):
+				return name + " is not counted"
+			case wants && (entry.Share == nil || share == nil || share.Spec.ShareOf.Closed):
+				return name + " has no open share"
+			case !wants && (entry.Share != nil || share != nil):
+				return name + " has a share"
+			case wants && (len(share.Status.Cells) == 0 || !isCounted(share, &share.Status.Cells[0].Aggregation)):
+				return name + " has a share that is not counted"
+			}
+		}
+	}
+	return ""
+}
+
+// shareOf returns the share of a protector in a cell; nil if there is none.
+func (sc *shareChecks) shareOf(worker *clusterState, p *v1alpha1.PodProtector) *v1alpha1.PodProtector {
+	for _, share := range worker.protectors() {
+		if of := share.Spec.ShareOf; of != nil && of.Name == p.Name && of.UID == string(p.UID) {
+			return share
+		}
+	}
+	return nil
+}
+
+// calmProblem returns what has not converged; "" if all has.
+func (sc *shareChecks) calmProblem() string {
+	if problem := sc.closedShare(); problem != "" {
+		return problem
+	}
+	for _, p := range sc.env.cores[0].protectors() {
+		if problem := sc.keptProblem(p); problem != "" {
+			return problem
+		}
+		for _, worker := range sc.env.workers {
+			decides := p
+			if share := sc.shareOf(worker, p); share != nil {
+				decides = share
+			}
+			cell := quota.CellOf(decides, worker.name)
+			counted, want := int(cell.Aggregation.CountedReplicas), sc.env.judge.history.cells[worker.name].available(sc.known(p).watchedProtector, time.Now())
+			if open := countOpenReservations(&cell.AdmissionHistory); counted != want || open > 0 {
+				return fmt.Sprintf("protector %s has %d pods of %s in %s with %d reservations, want %d pods", p.Name, counted, worker.name, decides.Name, open, want)
+			}
+		}
+	}
+	return ""
+}
+
+// keptProblem returns "" if all shares keep the floor, or all pods if there are fewer: they make up for pods that have died elsewhere (rule S4).
+func (sc *shareChecks) keptProblem(p *v1alpha1.PodProtector) string {
+	kept, all := 0, 0
+	for _, worker := range sc.env.workers {
+		pods := sc.env.judge.history.cells[worker.name].available(sc.known(p).watchedProtector, time.Now())
+		all += pods
+		if share := sc.shareOf(worker, p); share != nil {
+			pods = min(pods, share.Spec.MinAvailable.IntValue())
+		}
+		kept += pods
+	}
+	if want := min(floorOf(p), all); kept < want {
+		return fmt.Sprintf("protector %s keeps %d pods, want %d", p.Name, kept, want)
+	}
+	return ""
+}
+
+func (sc *shareChecks) known(p *v1alpha1.PodProtector) *sharedProtector {
+	return sc.env.judge.shares.protectors[client.ObjectKeyFromObject(p)]
+}
+
+// hasBudget reports whether one more removal leaves the floor of each protector.
+func (sc *shareChecks) hasBudget() bool {
+	for _, p := range sc.env.cores[0].protectors() {
+		if sc.env.judge.shares.available(sc.known(p)) <= floorOf(p) && floorOf(p) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// checkBudget removes all pods that may be removed, those of one cell first, and checks that no other can be.
+func (sc *shareChecks) checkBudget() {
+	if err := waitUntil(convergenceTime, sc.calmProblem); err != nil {
+		sc.env.judge.fail("the shares do not match the pods %v", err)
+		return
+	}
+	workers := sc.env.workers
+	for i := range workers {
+		c := workers[(int(sc.env.scenario.Seed)+i)%len(workers)]
+		for pod := sc.readyPod(c); pod != nil && sc.hasBudget(); pod = sc.readyPod(c) {
+			result := ""
+			if err := waitUntil(maxShareDelay, func() string { result = sc.remove(c, pod); return map[bool]string{false: result}[result == "removed"] }); err != nil {
+				sc.env.judge.fail("after the storm, a removal in %s that leaves the floor is not admitted: %v", c.name, err)
+				return
+			}
+		}
+	}
+	for _, c := range workers {
+		for _, pod := range c.pods() {
+			if isReadyPod(pod) && !sc.hasBudget() && sc.remove(c, pod) == "removed" {
+				sc.env.judge.fail("after the storm, a removal in %s that breaks the floor is admitted", c.name)
+			}
+		}
+	}
+}
+
+func isReadyPod(pod *corev1.Pod) bool { return podState{pod: pod}.isReady() }
+
+// readyPod returns a pod of a cell; nil if none is ready.
+func (sc *shareChecks) readyPod(c *clusterState) *corev1.Pod {
+	for _, pod := range c.pods() {
+		if isReadyPod(pod) {
+			return pod
+		}
+	}
+	return nil
+}
+
+func (sc *shareChecks) remove(c *clusterState, pod *corev1.Pod) string {
+	id := fmt.Sprintf("calm-%d", sc.env.nextSerial())
+	return sc.clients.executeRemoval(c, &removal{id: id, pod: client.ObjectKeyFromObject(pod)})
+}

@@ -1,0 +1,257 @@
+package simulation
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/simulation/apiserver"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+)
+
+// shareJudge judges scenarios with shares by the history of the stores. The lock of the judge guards it.
+//
+//   - When a removal takes effect, as many pods are available in all cells as the floor requires, less those that have died by themselves.
+//   - An open share is not below what the protector records (rule S2), and the protector records it (rule S6).
+//   - A recorded share falls only in a write after which all shares and the pods of the other cells add up to the floor (rule S3).
+//
+// A floor that has risen counts as soon as the shares add up to it: a cell that is cut off cannot know it earlier. After a restore of the core,
+// records count when their cells have confirmed them. After a restore of a cell's cluster, its share is open when it has entered again
+// (rule S5).
+type shareJudge struct {
+	history    *clusterHistory
+	report     *report
+	protectors map[types.NamespacedName]*sharedProtector
+	// shares are the shares that exist, by cell, and by the name of their protector.
+	shares map[string]map[types.NamespacedName]*v1alpha1.PodProtector
+	// restored are the versions at which clusters continued after their last restore.
+	restored map[string]uint64
+	// cutUntil is until when a cell is cut off the core.
+	cutUntil map[string]time.Time
+}
+
+// sharedProtector is a protector of a scenario with shares.
+type sharedProtector struct {
+	*watchedProtector
+	// died is how many pods became unavailable without a removal.
+	died int
+}
+
+func newShareJudge(history *clusterHistory, r *report) *shareJudge {
+	return &shareJudge{
+		history: history, report: r, protectors: map[types.NamespacedName]*sharedProtector{},
+		shares: map[string]map[types.NamespacedName]*v1alpha1.PodProtector{}, restored: map[string]uint64{}, cutUntil: map[string]time.Time{},
+	}
+}
+
+// recordCut records that a cell is cut off the core for a while.
+func (j *judge) recordCut(cell string, length time.Duration) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.shares.cutUntil[cell] = time.Now().Add(length)
+}
+
+// available returns how many pods of all cells are available for a protector.
+func (j *shareJudge) available(p *sharedProtector) (pods int) {
+	for _, cell := range j.history.cells {
+		pods += cell.available(p.watchedProtector, time.Now())
+	}
+	return pods
+}
+
+// judgePodChange judges a change of a pod of a cell, which change records. A nil shareJudge judges nothing.
+func (j *shareJudge) judgePodChange(cell string, change func()) {
+	if j == nil {
+		change()
+		return
+	}
+	before, removals := map[*sharedProtector]int{}, j.report.counts.Effective
+	for _, p := range j.protectors {
+		before[p] = j.available(p)
+	}
+	change()
+	isRemoval := j.report.counts.Effective > removals
+	if isRemoval && time.Now().Before(j.cutUntil[cell]) {
+		j.report.counts.Alone++
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(j.protectors), compareNames) {
+		p := j.protectors[key]
+		after := j.available(p)
+		switch floor := p.floors.lowestSince(time.Now().Add(-requestLimit - time.Second)); {
+		case after >= before[p]:
+		case !isRemoval:
+			p.died += before[p] - after
+		case after+p.died < floor:
+			j.report.fail("after a removal in %s, %d pods are available for protector %s and %d have died, floor %d", cell, after, p.stored.Name, p.died, floor)
+		}
+	}
+}
+
+func compareNames(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) }
+
+// recordShare records a change of a share in the cluster of a cell. A nil shareJudge records nothing.
+func (j *shareJudge) recordShare(cell string, share *v1alpha1.PodProtector, e *apiserver.Event) {
+	if j == nil || share.Spec.ShareOf == nil {
+		return
+	}
+	key := types.NamespacedName{Namespace: share.Namespace, Name: share.Spec.ShareOf.Name}
+	if j.shares[cell] == nil {
+		j.shares[cell] = map[types.NamespacedName]*v1alpha1.PodProtector{}
+	}
+	j.report.trace.add("%s: share %s by %s: closed %v, %s", cell, share.Name, writerOrSimulator(e.By), share.Spec.ShareOf.Closed, describeStatus(share))
+	if e.Type == watch.Deleted {
+		delete(j.shares[cell], key)
+		return
+	}
+	j.shares[cell][key] = share
+	j.judgeShares(key)
+}
+
+// recordProtector records a change of a protector in the core.
+func (j *shareJudge) recordProtector(p *v1alpha1.PodProtector, e *apiserver.Event) {
+	key := client.ObjectKeyFromObject(p)
+	if e.Type == watch.Deleted {
+		delete(j.protectors, key)
+		return
+	}
+	known := j.protectors[key]
+	if known == nil {
+		known = &sharedProtector{watchedProtector: newWatched("")}
+		j.protectors[key] = known
+	}
+	known.stored = p
+	j.report.trace.add("core: protector %s by %s: %s, shares %v", p.Name, writerOrSimulator(e.By), describeStatus(p), j.recordedShares(p))
+	floor := floorOf(p)
+	if old, ok := e.Old.(*v1alpha1.PodProtector); ok {
+		j.judgeFalls(old, p, floor)
+	}
+	j.recordFloor(known, floor)
+	j.judgeShares(key)
+}
+
+// recordFloor records the floor that the shares promise from now on.
+func (j *shareJudge) recordFloor(p *sharedProtector, floor int) {
+	if last, isKnown := p.floors.last(); isKnown && len(j.recordedShares(p.stored)) > 0 && j.promisedPods(p.stored) < floor {
+		floor = min(floor, last)
+	}
+	p.floors.record(floor)
+}
+
+// recordRestoredShares records which shares a restored cluster of a cell has.
+func (j *judge) recordRestoredShares(c *clusterState) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.shares == nil {
+		return
+	}
+	j.shares.restored[c.name], j.shares.shares[c.name] = c.restoredVersion, map[types.NamespacedName]*v1alpha1.PodProtector{}
+	for _, share := range c.protectors() {
+		if of := share.Spec.ShareOf; of != nil {
+			j.shares.shares[c.name][types.NamespacedName{Namespace: share.Namespace, Name: of.Name}] = share
+		}
+	}
+}
+
+// recordRestoredProtectors records which protectors a restored core has.
+func (j *judge) recordRestoredProtectors(c *clusterState) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.shares == nil {
+		return
+	}
+	j.shares.restored[coreRecords] = c.restoredVersion
+	for _, p := range c.protectors() {
+		if known := j.shares.protectors[client.ObjectKeyFromObject(p)]; known != nil {
+			known.stored = p
+			j.shares.recordFloor(known, floorOf(p))
+		}
+	}
+}
+
+// coreRecords is the key of the only core in restored.
+const coreRecords = "core"
+
+// judgeFalls judges whether the shares that a write lowers, or records for the first time, may be that low.
+func (j *shareJudge) judgeFalls(old, p *v1alpha1.PodProtector, floor int) {
+	before := j.recordedShares(old)
+	for cell, share := range j.recordedShares(p) {
+		was, known := before[cell]
+		if entry := quota.CellOf(old, cell); !known && entry != nil && (entry.Share != nil || j.isVoid(entry.Aggregation.TermVersion)) {
+			continue // the cell confirms its share after a restore
+		}
+		if was != share {
+			j.report.counts.ShareSteps++
+		}
+		if promised := j.promisedPods(p); (!known || share < was) && promised < floor {
+			j.report.fail("rule S3: the share of %s is now %d, before %d, and protector %s is promised %d pods of %d", cell, share, was, p.Name, promised, floor)
+		}
+	}
+}
+
+// judgeShares judges the shares of a protector against its record.
+func (j *shareJudge) judgeShares(key types.NamespacedName) {
+	p := j.protectors[key]
+	if p == nil {
+		return
+	}
+	recorded := j.recordedShares(p.stored)
+	for cell, shares := range j.shares {
+		share := shares[key]
+		if share == nil || share.Spec.ShareOf.UID != string(p.stored.UID) || !j.isOpen(cell, share) {
+			continue
+		}
+		entry := quota.CellOf(p.stored, cell)
+		switch floor, known := recorded[cell]; {
+		case !known && entry != nil && (entry.Share != nil || entry.Aggregation.Void || j.isVoid(entry.Aggregation.TermVersion)):
+		case !known:
+			j.report.fail("rule S6: protector %s does not record the open share of %s", p.stored.Name, cell)
+		case share.Spec.MinAvailable.IntValue() < floor:
+			j.report.fail("rule S2: the share of %s is %d, protector %s records %d", cell, share.Spec.MinAvailable.IntValue(), p.stored.Name, floor)
+		}
+	}
+}
+
+// isOpen reports whether a share admits removals.
+func (j *shareJudge) isOpen(cell string, share *v1alpha1.PodProtector) bool {
+	own := quota.CellOf(share, cell)
+	if share.Spec.ShareOf.Closed || own == nil {
+		return false
+	}
+	term := own.Aggregation.TermVersion
+	return parseVersion(term) >= j.restored[cell] && (!own.Aggregation.Void || share.Spec.ShareOf.ConfirmedTerm == term)
+}
+
+// isVoid reports whether a leadership that began at a version of the core wrote before a restore of the core.
+func (j *shareJudge) isVoid(term string) bool { return parseVersion(term) < j.restored[coreRecords] }
+
+// recordedShares returns the shares that a protector records and that are confirmed, by cell.
+func (j *shareJudge) recordedShares(p *v1alpha1.PodProtector) map[string]int {
+	shares := map[string]int{}
+	for i := range p.Status.Cells {
+		if cell := &p.Status.Cells[i]; cell.Share != nil && !j.isVoid(cell.Share.TermVersion) {
+			shares[cell.CellID] = int(cell.Share.Floor)
+		}
+	}
+	return shares
+}
+
+// promisedPods returns the sum of the confirmed shares of a protector, and of the pods that are left in the cells without a share.
+func (j *shareJudge) promisedPods(p *v1alpha1.PodProtector) (pods int) {
+	for i := range p.Status.Cells {
+		cell := &p.Status.Cells[i]
+		switch {
+		case cell.Share != nil && j.isVoid(cell.Share.TermVersion):
+		case cell.Share != nil:
+			pods += int(cell.Share.Floor)
+		case cell.Aggregation.CountedSpec == quota.CountedSpec(&p.Spec):
+			pods += int(cell.Aggregation.CountedReplicas) - countOpenReservations(&cell.AdmissionHistory)
+		}
+	}
+	return pods
+}

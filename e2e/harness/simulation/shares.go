@@ -1,0 +1,213 @@
+package simulation
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/go-logr/logr"
+
+	"github.com/breakwater-k8s/breakwater/aggregator"
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+)
+
+// In the scenarios of DrawShares, cells decide on shares of the floor while the core is cut off, shares are deleted, floors change and
+// protectors begin and end to have shares. Each cell has webhooks of its own. They also read the protectors of the cell's cluster, which are
+// the shares, and more aggregators count for these. judge_shares.go judges such scenarios.
+
+// servedCells returns for which cells there are separate webhooks; empty is all cells.
+func (ps *processes) servedCells() []string {
+	if !ps.env.scenario.Shares {
+		return []string{""}
+	}
+	var names []string
+	for _, worker := range ps.env.workers {
+		names = append(names, worker.name)
+	}
+	return names
+}
+
+func webhookName(cell string, i int) string {
+	if cell == "" {
+		return fmt.Sprintf("webhook-%d", i)
+	}
+	return fmt.Sprintf("webhook-%s-%d", cell, i)
+}
+
+// coresOf returns the clusters whose protectors the webhooks of a cell read.
+func (ps *processes) coresOf(cell string) []*clusterState {
+	cores := slices.Clone(ps.env.cores)
+	for _, worker := range ps.env.workers {
+		if worker.name == cell {
+			cores = append(cores, worker)
+		}
+	}
+	return cores
+}
+
+// startShareAggregators starts the aggregators that count for shares. Their core is the cell's cluster.
+func (ps *processes) startShareAggregators() {
+	if !ps.env.scenario.Shares {
+		return
+	}
+	for _, worker := range ps.env.workers {
+		for i := range ps.env.scenario.AggregatorsPerCell {
+			ps.aggregators = append(ps.aggregators, ps.startAggregator(aggregatorName("shares", worker.name, i), worker.name, worker.name))
+		}
+	}
+}
+
+// setUpShares lets an aggregator move the shares of its cell, or count for them if its core is the cell's cluster.
+func (p *process) setUpShares(mgr manager.Manager, core string, options *aggregator.Options) error {
+	switch {
+	case !p.env.scenario.Shares:
+		return nil
+	case core == options.Cell:
+		options.OfShares = true
+		return nil
+	}
+	shares, err := cluster.New(p.cores[options.Cell].Config(), func(o *cluster.Options) {
+		o.Scheme, o.MapperProvider, o.Logger = p.env.scheme, p.managerOptions(nil).MapperProvider, logr.Discard()
+		o.Cache = p.managerOptions(nil).Cache
+	})
+	if err != nil {
+		return err
+	}
+	options.Shares = orderedCluster{shares}
+	return mgr.Add(shares)
+}
+
+// orderedCluster is a cluster whose informers deliver the events of one instant in the order of names.
+type orderedCluster struct{ cluster.Cluster }
+
+// GetCache implements cluster.Cluster.
+func (c orderedCluster) GetCache() cache.Cache { return orderedCache{c.Cluster.GetCache()} }
+
+// shareFaults cut cells off the core, delete shares, and change which protectors have shares.
+type shareFaults struct {
+	env       *environment
+	processes *processes
+}
+
+func (f *shareFaults) addSteps(steps stepTable) {
+	steps.add(f.cutCore, CutCore)
+	steps.add(f.setCoreOutage, SetCoreOutage)
+	steps.add(f.deleteShare, DeleteShare)
+}
+
+// cutCore holds the connections of all processes of a cell to the core. Messages in transit arrive when the cut ends.
+func (f *shareFaults) cutCore(s Step) {
+	cell, core := f.env.cell(s).name, f.env.core(s).name
+	f.env.judge.recordCut(cell, s.For)
+	for _, p := range f.processes.allProcesses() {
+		if p.cell == cell && !p.pauseState.hasEnded() {
+			link := p.cores[core]
+			link.Hold()
+			f.env.runAfter(s.For, link.Heal)
+		}
+	}
+}
+
+func (f *shareFaults) setCoreOutage(s Step) {
+	core := f.env.core(s)
+	p, ok := pick(core.protectors(), s.Who)
+	if !ok {
+		return
+	}
+	_, _ = core.store.Update("podprotectors", client.ObjectKeyFromObject(p), "", user, func(o client.Object) error {
+		if p, ok := o.(*v1alpha1.PodProtector); ok {
+			p.Spec.CoreOutage = []v1alpha1.CoreOutage{v1alpha1.CoreOutageDeny, v1alpha1.CoreOutageLocalShare}[s.N&1]
+			p.Generation++
+		}
+		return nil
+	})
+}
+
+func (f *shareFaults) deleteShare(s Step) {
+	c := f.env.cell(s)
+	if share, ok := pick(c.protectors(), s.Who); ok {
+		_, _ = c.store.Delete("podprotectors", types.NamespacedName{Namespace: share.Namespace, Name: share.Name}, "", user)
+	}
+}
+
+// DrawShares returns a scenario of a seed in which cells decide on their shares.
+func DrawShares(seed uint64) Scenario {
+	r := newRand(seed, 0x7368617265)
+	s := Scenario{
+		Seed: seed, Cores: 1, Workers: 2 + r.IntN(2), Webhooks: 1 + r.IntN(2), AggregatorsPerCell: 1 + r.IntN(2), Pods: 4 + r.IntN(12), Shares: true,
+		Storm: drawStorm(r),
+	}
+	for i := range 1 + r.IntN(5)/4 {
+		s.Protectors = append(s.Protectors, ProtectorPlan{
+			Name: fmt.Sprintf("p%d", i), Label: []string{"app", "tier"}[i], Floor: r.IntN(s.Pods), Compact: r.IntN(5), RateMillis: r.IntN(3) * 500,
+			CoreOutage: []v1alpha1.CoreOutage{v1alpha1.CoreOutageLocalShare, v1alpha1.CoreOutageDeny}[i*r.IntN(2)],
+		})
+	}
+	for range 2 + r.IntN(4) {
+		drawBurst(&s, r)
+	}
+	if r.IntN(3) > 0 {
+		drawOutage(&s, r)
+	}
+	s.drawSteps(r, r.IntN(6), CreatePod, CreatePod, BecomeReady, BecomeReady, Rollout, SetFloor)
+	if r.IntN(3) == 0 {
+		s.drawSteps(r, 1+r.IntN(2), Die, BecomeUnready)
+	}
+	s.drawSteps(r, r.IntN(6), KillWebhook, PauseWebhook, KillAggregator, KillAggregator, PauseAggregator, PauseAggregator, CutLink, CutLink, DeleteLease,
+		StallWatches, StallWatches, StallWatches, CompactHistory, RestartCluster, JumpClock)
+	if r.IntN(3) == 0 {
+		s.drawSteps(r, 1+r.IntN(4), SetCoreOutage)
+	}
+	if r.IntN(4) == 0 {
+		s.drawSteps(r, 1+r.IntN(2), DeleteShare)
+	}
+	if r.IntN(4) == 0 {
+		drawShareRestores(&s, r)
+	}
+	slices.SortStableFunc(s.Steps, func(a, b Step) int { return int(a.At - b.At) })
+	return s
+}
+
+// drawShareRestores restores the core or the cluster of a cell, with removals before and after. Webhooks are not restarted, since a new one cannot
+// know of the restore before an aggregator does.
+func drawShareRestores(s *Scenario, r *rand.Rand) {
+	begin, cell := randomTime(r), r.IntN(s.Workers)
+	if r.IntN(3) > 0 {
+		s.Steps = append(s.Steps, Step{At: begin + 4*time.Second, What: RestoreCore, N: r.IntN(80)})
+	}
+	if r.IntN(3) > 0 {
+		s.Steps = append(s.Steps, Step{At: begin + time.Duration(r.IntN(8000))*time.Millisecond, What: RestoreWorker, Cell: cell, Who: r.IntN(60)})
+	}
+	s.Steps = slices.DeleteFunc(s.Steps, func(step Step) bool { return step.What == KillWebhook })
+	drawRemovalWave(s, r, begin, 10*time.Second)
+}
+
+// drawSteps adds n steps of some kinds at random times.
+func (s *Scenario) drawSteps(r *rand.Rand, n int, kinds ...StepKind) {
+	for range n {
+		s.Steps = append(s.Steps, Step{
+			At: randomTime(r), What: kinds[r.IntN(len(kinds))], Cell: r.IntN(s.Workers + s.Cores), Who: r.IntN(16), N: r.IntN(s.Pods + 2),
+			For: time.Duration(100+r.IntN(20000)) * time.Millisecond,
+		})
+	}
+}
+
+// drawOutage cuts one cell or all cells off the core, one shortly after the other, with removals meanwhile.
+func drawOutage(s *Scenario, r *rand.Rand) {
+	begin, length := randomTime(r), time.Duration(1+r.IntN(40))*time.Second
+	first := r.IntN(s.Workers)
+	for i := range []int{1, s.Workers}[r.IntN(2)] {
+		s.Steps = append(s.Steps, Step{
+			At: begin + time.Duration(r.IntN(500))*time.Millisecond, What: CutCore, Cell: (first + i) % s.Workers,
+			For: length + time.Duration(r.IntN(2000))*time.Millisecond,
+		})
+	}
+	drawRemovalWave(s, r, begin, length)
+}
