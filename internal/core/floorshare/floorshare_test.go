@@ -21,15 +21,16 @@ func TestMayRecord(t *testing.T) {
 		to     int
 		want   bool
 	}{
-		"a share may fall until all shares are the floor": {to: 5, want: true},
-		"not below that (S3)":                             {to: 4},
-		"a share may rise":                                {to: 20, want: true},
-		"not while another cell has too few pods (S4)":    {change: func(p *floorshare.Protector) { p.Cells[1].Available = 3 }, to: 6},
-		"but below what its own pods keep anyway":         {change: func(p *floorshare.Protector) { p.Cells[0].Available = 6 }, to: 6, want: true},
-		"not because of a void record (S5)":               {change: func(p *floorshare.Protector) { p.Cells[1].Void = true }, to: 5},
-		"a void record may be replaced by what is enough": {change: func(p *floorshare.Protector) { p.Cells[0].Void = true }, to: 5, want: true},
-		"a void record may not be replaced by less":       {change: func(p *floorshare.Protector) { p.Cells[0].Void = true }, to: 4},
-		"not while the floor is unknown":                  {change: func(p *floorshare.Protector) { p.FloorUnknown = true }, to: 5},
+		"a share may fall until all shares are the floor":  {to: 5, want: true},
+		"not below that (S3)":                              {to: 4},
+		"a share may rise":                                 {to: 20, want: true},
+		"not while another cell has too few pods (S4)":     {change: func(p *floorshare.Protector) { p.Cells[1].Available = 3 }, to: 6},
+		"but below what its own pods keep anyway":          {change: func(p *floorshare.Protector) { p.Cells[0].Available = 6 }, to: 6, want: true},
+		"not because of a void record (S5)":                {change: func(p *floorshare.Protector) { p.Cells[1].Void = true }, to: 5},
+		"nor because of one while there are few pods (S5)": {change: func(p *floorshare.Protector) { p.Cells[1].Void, p.Cells[0].Available = true, 5 }, to: 5},
+		"a void record may be replaced by what is enough":  {change: func(p *floorshare.Protector) { p.Cells[0].Void = true }, to: 5, want: true},
+		"a void record may not be replaced by less":        {change: func(p *floorshare.Protector) { p.Cells[0].Void = true }, to: 4},
+		"not while the floor is unknown":                   {change: func(p *floorshare.Protector) { p.FloorUnknown = true }, to: 5},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			if got := protector(c.change).MayRecord("a", c.to); got != c.want {
