@@ -163,7 +163,7 @@ func DrawShares(seed uint64) Scenario {
 	s.drawSteps(r, r.IntN(6), KillWebhook, PauseWebhook, KillAggregator, KillAggregator, PauseAggregator, PauseAggregator, CutLink, CutLink, DeleteLease,
 		StallWatches, StallWatches, StallWatches, CompactHistory, RestartCluster, JumpClock)
 	if r.IntN(3) == 0 {
-		s.drawSteps(r, 1+r.IntN(4), SetCoreOutage)
+		drawEntries(&s, r)
 	}
 	if r.IntN(4) == 0 {
 		s.drawSteps(r, 1+r.IntN(2), DeleteShare)
@@ -187,6 +187,16 @@ func drawShareRestores(s *Scenario, r *rand.Rand) {
 	}
 	s.Steps = slices.DeleteFunc(s.Steps, func(step Step) bool { return step.What == KillWebhook })
 	drawRemovalWave(s, r, begin, 10*time.Second)
+}
+
+// drawEntries lets cells leave and enter while removals are under way that the protector, or the share, has reserved.
+func drawEntries(s *Scenario, r *rand.Rand) {
+	begin, who := randomTime(r)/2, r.IntN(2)
+	for i := range 1 + r.IntN(4) {
+		s.Steps = append(s.Steps, Step{At: begin, What: SetCoreOutage, Who: who, N: i})
+		drawRemovalWave(s, r, max(0, begin-2*time.Second), 4*time.Second)
+		begin += time.Duration(2000+r.IntN(6000)) * time.Millisecond
+	}
 }
 
 // drawSteps adds n steps of some kinds at random times.

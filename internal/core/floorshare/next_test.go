@@ -134,3 +134,31 @@ func checkRest(t *rapid.T, p *floorshare.Protector, locals []floorshare.Local) {
 		}
 	}
 }
+
+// After a restore of the core, an open share is recorded as it is, a closed one as the floor needs it, and nothing else moves (rule S5).
+func TestNextAfterRestore(t *testing.T) {
+	recorded := floorshare.Cell{Name: "a", Shared: true, Floor: 3, Available: 9}
+	open, closed := floorshare.Local{Exists: true, Floor: 4, Available: 9}, floorshare.Local{Exists: true, Closed: true, Floor: 4}
+	void := func(c floorshare.Cell) floorshare.Cell { c.Void = true; return c }
+	for claim, c := range map[string]struct {
+		own, other floorshare.Cell
+		local      floorshare.Local
+		want       floorshare.Step
+	}{
+		"an open share is confirmed":               {void(recorded), recorded, open, floorshare.Step{Kind: floorshare.Confirm, Floor: 4}},
+		"also if the restore has undone its entry": {void(floorshare.Cell{Name: "a"}), recorded, open, floorshare.Step{Kind: floorshare.Confirm, Floor: 4}},
+		"a closed share is what the floor needs":   {void(recorded), recorded, closed, floorshare.Step{Kind: floorshare.Confirm, Floor: 7}},
+		"no void record helps it":                  {void(recorded), void(recorded), closed, floorshare.Step{Kind: floorshare.Confirm, Floor: 10}},
+		"it may be more than the floor needs":      {void(recorded), floorshare.Cell{Shared: true, Floor: 9}, closed, floorshare.Step{Kind: floorshare.Confirm, Floor: 3}},
+		"a closed share that is recorded opens":    {recorded, void(recorded), closed, floorshare.Step{Kind: floorshare.Enter, Floor: 3}},
+		"other shares wait":                        {recorded, void(recorded), open, floorshare.Step{}},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			c.other.Name = "b"
+			p := &floorshare.Protector{Floor: 10, Cells: []floorshare.Cell{c.own, c.other}}
+			if got := floorshare.Next(p, "a", c.local, true); got != c.want {
+				t.Errorf("Next() = %+v, want %+v", got, c.want)
+			}
+		})
+	}
+}
