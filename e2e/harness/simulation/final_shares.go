@@ -23,6 +23,9 @@ const maxShareDelay = 30 * time.Second
 
 // closedShare returns what is missing until all cells decide on the shares that they should have; "" if nothing.
 func (sc *shareChecks) closedShare() string {
+	if existing := len(sc.env.cores[0].protectors()); existing < len(sc.env.scenario.Protectors) {
+		return fmt.Sprintf("%d protectors exist, want %d", existing, len(sc.env.scenario.Protectors))
+	}
 	for _, p := range sc.env.cores[0].protectors() {
 		for _, worker := range sc.env.workers {
 			entry, share := quota.CellOf(p, worker.name), sc.shareOf(worker, p)

@@ -117,7 +117,9 @@ func (j *shareJudge) recordShare(cell string, share *v1alpha1.PodProtector, e *a
 func (j *shareJudge) recordProtector(p *v1alpha1.PodProtector, e *apiserver.Event) {
 	key := client.ObjectKeyFromObject(p)
 	if e.Type == watch.Deleted {
-		delete(j.protectors, key)
+		if e.By != "" || !isHeld(p) { // otherwise it was lost, and stays in force
+			delete(j.protectors, key)
+		}
 		return
 	}
 	known := j.protectors[key]
@@ -228,7 +230,7 @@ func (j *shareJudge) isOpen(cell string, share *v1alpha1.PodProtector) bool {
 }
 
 // isVoid reports whether a leadership that began at a version of the core wrote before a restore of the core.
-func (j *shareJudge) isVoid(term string) bool { return parseVersion(term) < j.restored[coreRecords] }
+func (j *shareJudge) isVoid(term string) bool { return term == "" || parseVersion(term) < j.restored[coreRecords] }
 
 // recordedShares returns the shares that a protector records and that are confirmed, by cell.
 func (j *shareJudge) recordedShares(p *v1alpha1.PodProtector) map[string]int {

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
@@ -130,10 +129,16 @@ func (f *shareFaults) setCoreOutage(s Step) {
 	})
 }
 
+// deleteShare deletes a share, or makes it vanish.
 func (f *shareFaults) deleteShare(s Step) {
 	c := f.env.cell(s)
-	if share, ok := pick(c.protectors(), s.Who); ok {
-		_, _ = c.store.Delete("podprotectors", types.NamespacedName{Namespace: share.Namespace, Name: share.Name}, "", user)
+	share, ok := pick(c.protectors(), s.Who)
+	switch {
+	case !ok:
+	case s.N%2 == 0:
+		c.store.Lose("podprotectors", client.ObjectKeyFromObject(share))
+	default:
+		_, _ = c.store.Delete("podprotectors", client.ObjectKeyFromObject(share), "", user)
 	}
 }
 
@@ -170,6 +175,13 @@ func DrawShares(seed uint64) Scenario {
 	}
 	if r.IntN(4) == 0 {
 		drawShareRestores(&s, r)
+	}
+	if r.IntN(5) == 0 { // keepers recreate a protector that was lost; a webhook that starts meanwhile cannot know it
+		s.Kept = true
+		begin := randomTime(r)
+		s.Steps = append(s.Steps, Step{At: begin + 2*time.Second, What: LoseOne, Who: r.IntN(2)})
+		s.Steps = slices.DeleteFunc(s.Steps, func(step Step) bool { return step.What == KillWebhook })
+		drawRemovalWave(&s, r, begin, 8*time.Second)
 	}
 	slices.SortStableFunc(s.Steps, func(a, b Step) int { return int(a.At - b.At) })
 	return s

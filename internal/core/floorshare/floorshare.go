@@ -19,6 +19,8 @@ type Cell struct {
 	Floor  int
 	// Available and Reserved are A_c and |H_c|: the reservations that the protector has for the cell, and those of its share.
 	Available, Reserved int
+	// Uncounted reports that Available is 0 because the pods have not been counted, since the spec changed or a restore.
+	Uncounted bool
 	// Void reports that the record may be older than a restore of the core, so that nothing relies on it.
 	Void bool
 	// Wanted is the number of removals that the share has denied, and for which the cell asks for budget of other cells.
@@ -81,9 +83,9 @@ func (p *Protector) promised() (sum int) {
 	return sum
 }
 
-// hasVoid reports whether any cell has not recorded its share since a restore.
-func (p *Protector) hasVoid() bool {
-	return slices.ContainsFunc(p.Cells, func(c Cell) bool { return c.Shared && c.Void })
+// isUncertain reports whether any cell has not recorded its share since a restore, or is not counted.
+func (p *Protector) isUncertain() bool {
+	return slices.ContainsFunc(p.Cells, func(c Cell) bool { return c.Shared && (c.Void || c.Uncounted) })
 }
 
 // kept is Σ min(L_c, A_c − |H_c|).

@@ -91,7 +91,7 @@ func (p *Protector) move(own Cell, local Local) Step {
 	if local.Floor < own.Floor {
 		return Step{Raise, own.Floor} // a restore of the cell's cluster has undone a raise
 	}
-	if p.FloorUnknown || p.hasVoid() {
+	if p.FloorUnknown || p.isUncertain() {
 		return Step{}
 	}
 	if more := max(p.missing(own, local), p.given(own, local), p.balanced(own, local)); more > 0 {

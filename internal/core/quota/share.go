@@ -51,7 +51,7 @@ func SharesOf(p *v1alpha1.PodProtector, restored uint64) *floorshare.Protector {
 		cell := &p.Status.Cells[i]
 		one := floorshare.Cell{Name: cell.CellID, Reserved: reserved(cell)}
 		one.Void = cell.Aggregation.Void || restored > 0 && isOfLostHistory(cell.Aggregation.TermVersion, restored)
-		if cell.Aggregation.CountedSpec == counted && !one.Void {
+		if one.Uncounted = one.Void || cell.Aggregation.CountedSpec != counted; !one.Uncounted {
 			one.Available = int(cell.Aggregation.CountedReplicas)
 		}
 		if cell.Share != nil {
