@@ -61,6 +61,16 @@ func NodeGuardRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"create", "list", "update"}}}
 }
 
+// ShareRules are the additional permissions that an aggregator with shares needs in the cluster of the cell. In the core it also needs to get
+// events, as the webhook does. An aggregator that counts for shares needs CoreRules and LeaseRules there.
+func ShareRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{
+		{APIGroups: []string{"breakwater.dev"}, Resources: []string{"cells"}, Verbs: []string{"get", "list", "watch", "create", "update"}},
+		{APIGroups: []string{"breakwater.dev"}, Resources: []string{"podprotectors"}, Verbs: []string{"get", "list", "watch", "create", "update", "delete"}},
+		{APIGroups: []string{"breakwater.dev"}, Resources: []string{"podprotectors/status"}, Verbs: []string{"update"}},
+	}
+}
+
 // RingRules are the additional permissions that a shard of a ring needs in the whole core cluster. In the ring's shardNamespace
 // it needs members.ShardRules.
 func RingRules() []rbacv1.PolicyRule {

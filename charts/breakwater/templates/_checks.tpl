@@ -74,6 +74,22 @@
 {{- if and .Values.aggregator.sharded (not $core) (include "breakwater.aggregates" .) }}
 {{- fail "aggregator.sharded: aggregators in a worker have no ring of their own in the core. Run them in the core (aggregator.enabled there, not here), or set a ring in aggregator.extraArgs" }}
 {{- end }}
+{{- if .Values.shares.enabled }}
+{{- if and $core (include "breakwater.aggregates" .) (include "breakwater.readsCellSecrets" .) }}
+{{- fail "shares.enabled: aggregators in a core cannot move shares of other clusters. Set aggregator.enabled=false and access.aggregator=true here, and aggregator.enabled=true in the workers" }}
+{{- end }}
+{{- if and (eq .Values.role "core") (not .Values.access.aggregator) }}
+{{- fail "shares.enabled: aggregators in the workers move shares. Set access.aggregator=true, so that they may write to this core" }}
+{{- end }}
+{{- if and (not $core) (not (and .Values.webhook.enabled (include "breakwater.aggregates" .))) }}
+{{- fail "shares.enabled: a cell that decides while the core is unreachable needs its own components. Set webhook.enabled=true and aggregator.enabled=true" }}
+{{- end }}
+{{- range .Values.cores }}
+{{- if and (not $core) (eq .name "shares") }}
+{{- fail "shares.enabled: the webhook uses the name shares for this cluster. Choose another name for the core shares" }}
+{{- end }}
+{{- end }}
+{{- end }}
 {{- if and (eq .Values.tls.mode "self-signed") .Values.tls.ipAddresses }}
 {{- fail "tls.ipAddresses: only cert-manager can put IP addresses into certificates; use host names (tls.dnsNames), or tls.mode=cert-manager" }}
 {{- end }}

@@ -55,7 +55,7 @@ app.kubernetes.io/component: {{ index . 1 }}
 {{- end }}
 {{- end }}
 
-{{- /* The ServiceAccount of a component: (list $ "webhook"). All aggregators share one. */ -}}
+{{- /* The ServiceAccount of a component: (list $ "webhook"). All aggregators share one, except those that count for shares: (list $ "shares"). */ -}}
 {{- define "breakwater.serviceAccount" -}}
 {{- $root := index . 0 }}{{ $component := index . 1 }}
 {{- $account := (index $root.Values $component).serviceAccount }}
@@ -82,6 +82,11 @@ app.kubernetes.io/component: {{ index . 1 }}
 {{- define "breakwater.aggregates" -}}
 {{- if kindIs "invalid" .Values.aggregator.enabled }}{{ include "breakwater.isCore" . }}
 {{- else if .Values.aggregator.enabled }}true{{ end }}
+{{- end }}
+
+{{- /* Whether the cells of this cluster have shares, in the same cluster. */ -}}
+{{- define "breakwater.shares" -}}
+{{- if and .Values.shares.enabled (eq .Values.role "worker") }}true{{ end }}
 {{- end }}
 
 {{- /* Whether the component certificates runs. */ -}}

@@ -60,6 +60,12 @@
 - {apiGroups: [events.k8s.io], resources: [events], verbs: [create, patch]}
 {{- end }}
 
+{{- define "breakwater.rules.aggregator.shares" -}}
+- {apiGroups: [breakwater.dev], resources: [cells], verbs: [get, list, watch, create, update]}
+- {apiGroups: [breakwater.dev], resources: [podprotectors], verbs: [get, list, watch, create, update, delete]}
+- {apiGroups: [breakwater.dev], resources: [podprotectors/status], verbs: [update]}
+{{- end }}
+
 {{- define "breakwater.rules.aggregator.cell" -}}
 - {apiGroups: [""], resources: [namespaces], resourceNames: [kube-system], verbs: [get]}
 - {apiGroups: [""], resources: [nodes, pods], verbs: [get, list, watch]}

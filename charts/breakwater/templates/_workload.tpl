@@ -2,7 +2,7 @@
 The Deployment of a component, and its PodDisruptionBudget.
   (dict "root" $ "component" "webhook" "name" "breakwater-webhook" "args" (list ...) "cores" true "tls" true ...)
   component is the key of its values, which several Deployments may share; part distinguishes those, or as names another component in
-  labels and arguments. cores mounts the kubeconfigs of other cores, tls the webhook's certificate, or that of tlsSecret, with its
+  labels and arguments. account is the key of another ServiceAccount. cores mounts the kubeconfigs of other cores, tls the webhook's certificate, or that of tlsSecret, with its
   authorities if authorities says so. recreate stops the old pod before the new one starts, fsGroup owns its volumes. ports, env, volumes, mounts: in addition, as lists.
 */ -}}
 {{- define "breakwater.workload" -}}
@@ -45,7 +45,7 @@ spec:
         {{- toYaml . | nindent 8 }}
         {{- end }}
     spec:
-      serviceAccountName: {{ include "breakwater.serviceAccount" (list $root .component) }}
+      serviceAccountName: {{ include "breakwater.serviceAccount" (list $root (.account | default .component)) }}
       {{- with $root.Values.imagePullSecrets }}
       imagePullSecrets:
         {{- toYaml . | nindent 8 }}
