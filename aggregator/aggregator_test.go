@@ -38,6 +38,7 @@ type fixture struct {
 	trigger   aggregator.Trigger
 	// guardsIn is the namespace for node guards; empty is none.
 	guardsIn string
+	ofShares bool
 	tracer   *tracing.Tracer
 	// now is the wall clock of the aggregators; nil is the machine's.
 	now func() time.Time
@@ -116,6 +117,7 @@ func (l *fixture) run(identity string) (stop func()) {
 	err = aggregator.SetupWithManager(ctx, mgr, aggregator.Options{
 		Cell: l.cell, CellConfig: config, Identity: identity, LeaseNamespace: l.namespace,
 		LeaseDuration: 2 * time.Second, Heartbeat: time.Second, Workers: 2, Metrics: prometheus.NewRegistry(), Trigger: l.trigger, Tracer: l.tracer, Now: l.now,
+		OfShares: l.ofShares,
 	})
 	if err != nil {
 		l.Fatal(err)

@@ -63,8 +63,8 @@ func (r *reconciler) reconcile(ctx context.Context, key types.NamespacedName) er
 			r.forget(key)
 			return r.shares.release(ctx, key)
 		}
-		if err == nil && (p.Spec.ShareOf != nil) != r.ofShares {
-			r.forget(key) // an aggregator counts either for shares or for other protectors
+		if err == nil && !r.countsFor(p) {
+			r.forget(key)
 			return nil
 		}
 		if err != nil {
@@ -77,6 +77,15 @@ func (r *reconciler) reconcile(ctx context.Context, key types.NamespacedName) er
 		r.metrics.writes.WithLabelValues("conflict").Inc()
 		p, err = r.protectors.After(ctx, p)
 	}
+}
+
+// countsFor reports whether the aggregator counts for a protector: either for shares, and then for those of its own cell (rule S1), or for
+// other protectors.
+func (r *reconciler) countsFor(p *v1alpha1.PodProtector) bool {
+	if of := p.Spec.ShareOf; of != nil {
+		return r.ofShares && of.Cell == r.cell
+	}
+	return !r.ofShares
 }
 
 // write makes the changes that p needs, if any, in one compare-and-swap: count, store, emit, enqueue.

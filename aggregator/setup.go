@@ -61,7 +61,7 @@ type Options struct {
 	Trigger Trigger
 	// Shares reaches the shares of the cell in its cluster, whose watch must see them all; nil gives the cell no shares.
 	Shares cluster.Cluster
-	// OfShares makes the aggregator count for shares, and for nothing else. Its core is the cluster of the cell then.
+	// OfShares makes the aggregator count for shares of the cell, and for nothing else. Its core is the cluster of the cell then.
 	OfShares bool
 	// NodeGuardNamespace is where node guards read which pods are protected, in the cell's cluster; empty publishes nothing.
 	NodeGuardNamespace string

@@ -100,7 +100,7 @@ func proofs() []proof {
 			"TestPodThatEnteredAndLeavesStaysReserved",
 			"TestWiderSelectorCountsNewPodsAfterDeadline", "TestTransitionEndUsesLiveList", "TestCountedPodsInTransition",
 			"TestUnknownEarlierSpecCountsNothingBeforeDeadline",
-			"TestDeferral", "TestDeferredWritesAreMade",
+			"TestDeferral", "TestDeferredWritesAreMade", "TestShareCountsOnlyPodsOfItsCell",
 			"TestKubeletLosesOnlyWhatWasRemoved", "TestEndOf", "TestRegistration", "TestDecideName",
 			"TestHeldPodsEndByLaterCountsOnly", "TestIsSatisfied", "TestAnswersToGuards",
 			"TestDomainLossAssumesTheWorstPlacement", "TestPodOfUnknownDomainMayBeInAnyDomain", "TestAdmittedRemovalsTolerateAnyDomainLoss",
