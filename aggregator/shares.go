@@ -175,7 +175,7 @@ func (k *shareKeeper) isClosed(stored *v1alpha1.PodProtector) bool {
 
 // create creates the share, closed.
 func (k *shareKeeper) create(ctx context.Context, p *v1alpha1.PodProtector, recreated bool) error {
-	hash := sha256.Sum256([]byte(p.UID))
+	hash := sha256.Sum256([]byte(string(p.UID) + "/" + k.cell))
 	share := &v1alpha1.PodProtector{
 		ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: shareName(p.Name, hex.EncodeToString(hash[:4]))},
 		Spec:       *shareSpec(p, k.cell),
@@ -184,7 +184,8 @@ func (k *shareKeeper) create(ctx context.Context, p *v1alpha1.PodProtector, recr
 	return k.shares.Create(ctx, share)
 }
 
-// shareName returns the name of a share. The hash of the protector's UID tells the shares of several cores from each other.
+// shareName returns the name of a share. The hash of the protector's UID and of the cell tells the shares of several cores, and of several
+// cells in one cluster, from each other.
 func shareName(protector, hash string) string {
 	const maxLength = 200
 	return strings.TrimRight(protector[:min(len(protector), maxLength)], ".-") + ".share-" + hash
