@@ -187,6 +187,11 @@ type ProtectionRule struct {
 	// +optional
 	AdmissionHistory *AdmissionHistoryTuning `json:"admissionHistory,omitempty"`
 
+	// CoreOutage is the coreOutage of the protectors. LocalShare is experimental.
+	//
+	// +optional
+	CoreOutage CoreOutage `json:"coreOutage,omitempty"`
+
 	// LargeDecreases limits the number of protectors of the policy that may lose their floor in a window. For fields that are not
 	// set, the limits of the generator apply.
 	//

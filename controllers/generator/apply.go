@@ -78,7 +78,9 @@ func ownedSpec(wanted policy.Protector) (map[string]any, error) {
 			spec[name] = value.StrVal
 		}
 	}
-	for name, value := range map[string]string{"criterion": string(from.Criterion), "targetRemovalPolicy": string(from.TargetRemovalPolicy)} {
+	for name, value := range map[string]string{
+		"criterion": string(from.Criterion), "coreOutage": string(from.CoreOutage), "targetRemovalPolicy": string(from.TargetRemovalPolicy),
+	} {
 		if value != "" {
 			spec[name] = value
 		}

@@ -96,7 +96,7 @@ func TestPolicyProtectsSelectedWorkloads(t *testing.T) {
 	p.create(other)
 	policy := p.policy("shop", "90%", func(pp *v1alpha1.ProtectionPolicy) {
 		pp.Spec.Workloads.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"team": "shop"}}
-		pp.Spec.Criterion = v1alpha1.CriterionReady
+		pp.Spec.Criterion, pp.Spec.CoreOutage = v1alpha1.CriterionReady, v1alpha1.CoreOutageLocalShare
 		pp.Spec.Spread = &v1alpha1.Spread{TopologyKey: v1alpha1.TopologyKeyCell, TolerateDomainLoss: true}
 		pp.Spec.MinReadySeconds = ptr.To(int32(1))
 		pp.Spec.AdmissionHistory = &v1alpha1.AdmissionHistoryTuning{MaxConcurrentLag: ptr.To(int32(2))}
@@ -110,6 +110,13 @@ func TestPolicyProtectsSelectedWorkloads(t *testing.T) {
 	if got.Spec.Criterion != v1alpha1.CriterionReady || got.Spec.MinReadySeconds != 1 || got.Spec.AdmissionHistory.MaxConcurrentLag != 2 {
 		t.Errorf("protector lacks other fields of the policy:\n%s", dump(got))
 	}
+	if got.Spec.CoreOutage != v1alpha1.CoreOutageLocalShare {
+		t.Errorf("coreOutage %q, want that of the policy", got.Spec.CoreOutage)
+	}
+	edit(p, got, func(p *v1alpha1.PodProtector) { p.Spec.CoreOutage = v1alpha1.CoreOutageDeny })
+	p.waitForProtector("deployment-web", "a change of what the policy sets is reverted", func(p *v1alpha1.PodProtector) bool {
+		return p.Spec.CoreOutage == v1alpha1.CoreOutageLocalShare
+	})
 	p.waitForProtector("statefulset-db", "90 % of 4, rounded up", hasPolicyAndFloor("ProtectionPolicy/shop", 4))
 	p.waitForPolicyStatus(policy, func(s v1alpha1.ProtectionPolicyStatus) bool {
 		return s.Selected == 2 && s.Applied == 2 && meta.IsStatusConditionTrue(s.Conditions, v1alpha1.ConditionReady) &&
@@ -123,7 +130,7 @@ func TestPolicyProtectsSelectedWorkloads(t *testing.T) {
 	p.waitForProtector("deployment-web", "a scale-up raises the floor", hasPolicyAndFloor("ProtectionPolicy/shop", 18))
 
 	edit(p, policy, func(pp *v1alpha1.ProtectionPolicy) {
-		pp.Spec.Criterion, pp.Spec.AdmissionHistory, pp.Spec.Spread = "", nil, nil
+		pp.Spec.Criterion, pp.Spec.CoreOutage, pp.Spec.AdmissionHistory, pp.Spec.Spread = "", "", nil, nil
 		pp.Spec.Floor = &v1alpha1.FloorRule{Bands: []v1alpha1.FloorBand{
 			{UpToReplicas: ptr.To(int32(10)), PodShare: v1alpha1.PodShare{MaxUnavailable: ptr.To(intstr.FromInt32(1))}},
 			{PodShare: v1alpha1.PodShare{MinAvailable: ptr.To(intstr.FromString("50%"))}}}}
@@ -132,7 +139,7 @@ func TestPolicyProtectsSelectedWorkloads(t *testing.T) {
 	if got.Spec.Spread != nil {
 		t.Errorf("got the spread %+v, want none: the policy no longer sets it", got.Spec.Spread)
 	}
-	if got.Spec.Criterion != v1alpha1.CriterionAvailable || got.Spec.AdmissionHistory.MaxConcurrentLag != 0 {
+	if got.Spec.Criterion != v1alpha1.CriterionAvailable || got.Spec.CoreOutage != v1alpha1.CoreOutageDeny || got.Spec.AdmissionHistory.MaxConcurrentLag != 0 {
 		t.Errorf("protector has fields that the policy no longer sets:\n%s", dump(got))
 	}
 	p.waitForProtector("statefulset-db", "the rule for small workloads applies", hasPolicyAndFloor("ProtectionPolicy/shop", 3))

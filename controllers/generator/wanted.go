@@ -25,6 +25,7 @@ func differs(protector *v1alpha1.PodProtector, wanted policy.Protector) bool {
 		have.MinReadySeconds != want.MinReadySeconds ||
 		!equality.Semantic.DeepEqual(have.Selector, want.Selector) ||
 		want.Criterion != "" && have.Criterion != want.Criterion ||
+		want.CoreOutage != "" && have.CoreOutage != want.CoreOutage ||
 		want.TargetRemovalPolicy != "" && have.TargetRemovalPolicy != want.TargetRemovalPolicy ||
 		want.ExemptPodSelector != nil && !equality.Semantic.DeepEqual(have.ExemptPodSelector, want.ExemptPodSelector) ||
 		want.Spread != nil && !equality.Semantic.DeepEqual(have.Spread, want.Spread) ||

@@ -60,6 +60,7 @@ const rule = `
   exempt_pod_selector   = ` + selectors + `
   spread                = ` + spread + `
   admission_history     = ` + history + `
+  core_outage           = "LocalShare"
   large_decreases       = { count = 7, percent = 10, window = "1m30s", quiet_period = "2s", on_cascade = "Release" }
   target_removal_policy = "Release"
   priority              = -5
@@ -145,6 +146,7 @@ func everyField() map[string]string {
   target_removal_policy = "Release"
   min_ready_seconds     = 10
   criterion             = "Ready"
+  core_outage           = "LocalShare"
   operations            = ["Resize", "Delete"]
   spread                = ` + spread + `
   admission_history     = ` + history + behaviour,

@@ -16,7 +16,7 @@ func TestProtectionPolicyValidation(t *testing.T) {
 		"an empty spec selects Deployments and StatefulSets with their strategies": {`{}`, ""},
 		"all fields": {`{workloads: {kinds: [{apiVersion: argoproj.io/v1alpha1, kind: Rollout}, {apiVersion: v1, kind: ReplicationController}],
 			selector: {matchLabels: {team: shop}}}, priority: 5, minReadySeconds: 3, criterion: Ready, operations: [Delete],
-			exemptPodSelector: {matchLabels: {a: b}}, admissionHistory: {maxConcurrentLag: 5}, targetRemovalPolicy: Release,
+			exemptPodSelector: {matchLabels: {a: b}}, admissionHistory: {maxConcurrentLag: 5}, targetRemovalPolicy: Release, coreOutage: LocalShare,
 			floor: {bands: [{upToReplicas: 3, maxUnavailable: 1}, {upToReplicas: 10, minAvailable: 50%}, {minAvailable: 70%}]}}`, ""},
 		"a template":                 {`{workloads: {kinds: [{apiVersion: types.kubefed.io/v1beta1, kind: FederatedDeployment, templatePath: spec.template}]}}`, ""},
 		"the strategy":               {`{floor: {fromStrategy: {}}}`, ""},
@@ -36,6 +36,7 @@ func TestProtectionPolicyValidation(t *testing.T) {
 		"an invalid selector":        {`{workloads: {selector: {matchExpressions: [{key: a, operator: In}]}}}`, "values must hold at least one"},
 		"an unknown operation":       {`{operations: [Scale]}`, "Unsupported value"},
 		"an unknown criterion":       {`{criterion: Fine}`, "Unsupported value"},
+		"an unknown coreOutage":      {`{coreOutage: Allow}`, "Unsupported value"},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			wantVerdict(t, c, object(t, "ProtectionPolicy", namespace, `{spec: `+tc.spec+`}`), tc.refusal)
@@ -51,7 +52,7 @@ func TestProtectionPolicyHasNoOtherDefaults(t *testing.T) {
 	if err := c.Create(t.Context(), u, client.DryRunAll); err != nil {
 		t.Fatal(err)
 	}
-	for _, field := range []string{"criterion", "operations", "targetRemovalPolicy", "minReadySeconds", "floor"} {
+	for _, field := range []string{"criterion", "operations", "targetRemovalPolicy", "minReadySeconds", "floor", "coreOutage"} {
 		if value, there, _ := unstructured.NestedFieldNoCopy(u.Object, "spec", field); there {
 			t.Errorf("spec.%s = %v, want no default", field, value)
 		}

@@ -83,6 +83,7 @@ func protector(source Source, w *Workload, origin Origin) (Protector, error) {
 				Operations:          rule.Operations,
 				ExemptPodSelector:   rule.ExemptPodSelector,
 				Spread:              rule.Spread,
+				CoreOutage:          rule.CoreOutage,
 				TargetRemovalPolicy: rule.TargetRemovalPolicy,
 			},
 		},
