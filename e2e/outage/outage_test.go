@@ -2,6 +2,7 @@
 package outage_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"testing"
@@ -14,12 +15,21 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/install"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/release"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
 )
 
-var suite = e2e.NewSuite("federated", func(o *install.Options) { o.Shares = true })
+var suite = e2e.NewSuiteWith("federated", startSuite)
 
 func TestMain(m *testing.M) { os.Exit(suite.Main(m)) }
+
+// startSuite installs the charts, so that the tests also show that the accounts have the permissions that shares need.
+func startSuite(ctx context.Context, s *e2e.Suite) (func(), error) {
+	setup := release.Setup{Program: s.Program(), Dir: s.Dir(), Charts: "../../charts/", Deadline: e2e.AdmissionDeadline, Shares: true}
+	clusters := s.Federation().Clusters()
+	installed, err := setup.Federation(ctx, clusters[0], clusters[1:])
+	return installed.Close, err
+}
 
 // fixture is a protector with shares, and its pods.
 type fixture struct {

@@ -19,6 +19,8 @@ type Setup struct {
 	Deadline time.Duration
 	// Scheduling enables the admission of pods by scheduling policies.
 	Scheduling bool
+	// Shares lets the workers have shares of floors.
+	Shares bool
 	// Values are added to those of each release; nil adds none.
 	Values map[string]any
 }
@@ -96,13 +98,20 @@ func (s Setup) installCore(ctx context.Context, core *Release, workers []federat
 		return err
 	}
 	return core.Install(ctx, s.values(map[string]any{
+		"shares": map[string]any{"enabled": s.Shares}, "aggregator": map[string]any{"enabled": !s.Shares}, "access": map[string]any{"aggregator": s.Shares},
 		"role": "core", "core": map[string]any{"name": core.Cluster.Name()}, "remoteCells": cells,
 		"webhook": map[string]any{"enabled": false, "scheduling": s.scheduling()},
 	}), "--wait")
 }
 
 func (s Setup) installWorker(ctx context.Context, core, worker *Release) error {
+	if s.Shares {
+		if err := worker.InstallDefinitions(ctx); err != nil {
+			return err
+		}
+	}
 	err := worker.Install(ctx, s.values(map[string]any{
+		"shares": map[string]any{"enabled": s.Shares}, "aggregator": map[string]any{"enabled": s.Shares},
 		"role": "worker", "cores": []any{map[string]any{"name": core.Cluster.Name()}}, "cells": []any{map[string]any{"name": worker.Cluster.Name()}},
 		"webhook": map[string]any{"scheduling": s.scheduling()},
 	}))
