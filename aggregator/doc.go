@@ -10,5 +10,6 @@
 //
 // One process at a time leads a cell (setup.go), or each shard of a ring leads some slots of it (shared_cell.go); ownership
 // (ownership.go) hides the difference. The state of one leadership (leadership.go) is dropped with it: the next
-// leadership lists the pods again, restarts all timers, and has a higher epoch (epoch.go).
+// leadership lists the pods again, restarts all timers, and has a higher epoch (epoch.go). The report whether the shares of
+// the cell can move outlives leaderships (share_monitor.go, share_state.go).
 package aggregator

@@ -18,6 +18,8 @@ type metrics struct {
 	writes, settled *prometheus.CounterVec
 	writeDuration   *prometheus.HistogramVec
 	spread          *spreadMetrics
+	// shareState has one series for each state; none if the cell has no shares.
+	shareState *prometheus.GaugeVec
 }
 
 func newMetrics(registry prometheus.Registerer) *metrics {
@@ -40,7 +42,11 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 		Buckets: prometheus.ExponentialBuckets(0.0005, 2, 15),
 	}, []string{"result"})
 	spread := newSpreadMetrics()
-	registry.MustRegister(liveReads, writeDuration, spread)
+	shareState := prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "breakwater_aggregator_share_state",
+		Help: "1 for the state of the cell's shares, otherwise 0: Joined, Local or Returning; all 0 if another process leads the cell.",
+	}, []string{"state"})
+	registry.MustRegister(liveReads, writeDuration, spread, shareState)
 	return &metrics{
 		leading:        gauge("leading", "1 while this process leads its cell, or has slots of it."),
 		epoch:          gauge("epoch", "Epoch of the last leadership of this process, or of the slots that it claimed last."),
@@ -50,7 +56,7 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 		forceDeletable: gauge("force_deletable_pods", "Living pods with the annotation breakwater.dev/force-delete, at the last heartbeat."),
 		liveReads:      liveReads,
 		writes:         counter("writes_total", "Status writes by result: written, conflict or error.", "result"),
-		spread:         spread, writeDuration: writeDuration,
+		spread:         spread, writeDuration: writeDuration, shareState: shareState,
 		settled: counter("settled_total", "Reservations settled by reason: gone, expired, relabeled, superseded, updated or overdue.", "reason"),
 	}
 }

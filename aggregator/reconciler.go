@@ -37,8 +37,10 @@ type reconciler struct {
 	// states are those of the parts, for protectors that are not counted any more.
 	states protectorStates
 	// shares moves the shares of the cell; nil if it has none. ofShares reports that this leadership counts for shares, and for nothing else.
-	shares    *shareKeeper
-	ofShares  bool
+	shares   *shareKeeper
+	ofShares bool
+	// compared are the shares that needed no further step.
+	compared  comparedShares
 	heartbeat *cellHeartbeat
 	events    *protectorEvents
 	rounds    *roundTracer
@@ -61,7 +63,11 @@ func (r *reconciler) reconcile(ctx context.Context, key types.NamespacedName) er
 	for {
 		if apierrors.IsNotFound(err) {
 			r.forget(key)
-			return r.shares.release(ctx, key)
+			err := r.shares.release(ctx, key)
+			if err == nil && r.shares != nil {
+				r.compared.record(key)
+			}
+			return err
 		}
 		if err == nil && !r.countsFor(p) {
 			r.forget(key)
@@ -132,6 +138,9 @@ func (r *reconciler) write(ctx context.Context, key types.NamespacedName, p *v1a
 	}
 	r.deferral.end(key)
 	r.requeue(key, p, work)
+	if finish == nil && r.shares != nil {
+		r.compared.record(key)
+	}
 	return r.finishStep(ctx, key, finish)
 }
 

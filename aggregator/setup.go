@@ -225,6 +225,7 @@ func (a *Aggregator) Start(ctx context.Context) error {
 	if a.probe != nil {
 		go func() { _ = a.probe.Start(ctx) }() // it ends with ctx, and returns no error
 	}
+	go a.newShareMonitor().run(ctx)
 	runOnce := a.runElectionOnce
 	if a.options.Membership != nil {
 		runOnce = a.runShardOnce

@@ -43,6 +43,9 @@ const (
 	ConditionListed = "Listed"
 	// ConditionGuarded of a Cell: its cluster calls the webhook for removals of its pods. The topology controller writes it.
 	ConditionGuarded = "Guarded"
+	// ConditionJoined of a Cell in its own cluster: the shares of the cell move, because its aggregator reaches the core cluster. The
+	// aggregator writes it if the cell has shares.
+	ConditionJoined = "Joined"
 )
 
 // Reasons of conditions.
@@ -86,6 +89,12 @@ const (
 	ReasonAggregating = "Aggregating"
 	// ReasonAggregatorIdle, Ready of a Cell: the aggregator that led it has stopped, and no other aggregator leads it.
 	ReasonAggregatorIdle = "AggregatorStopped"
+	// ReasonJoined, Joined: the aggregator reaches the core cluster, and has compared all shares of the cell with their protectors.
+	ReasonJoined = "Joined"
+	// ReasonLocal, Joined: the aggregator does not reach the core cluster, so that no share moves.
+	ReasonLocal = "Local"
+	// ReasonReturning, Joined: the aggregator reaches the core cluster, and has not compared all shares yet.
+	ReasonReturning = "Returning"
 	// ReasonRecreateStrategy, TargetResolved: the strategy of the workload is Recreate, which removes all pods at once, so that
 	// the floor is 0.
 	ReasonRecreateStrategy = "RecreateStrategy"
