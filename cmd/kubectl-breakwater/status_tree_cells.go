@@ -22,7 +22,7 @@ func (s *statusTree) addCells(root *node) {
 	}
 }
 
-func (s *statusTree) addCell(cells *node, c *status.Share) {
+func (s *statusTree) addCell(cells *node, c *status.Contribution) {
 	parts := []string{fmt.Sprintf("%d of %d available", c.Available, c.Total), fmt.Sprintf("%d under way", c.UnderWay), "counts changed " + ago(s.now, c.Counted)}
 	if c.Heard != nil && !c.Stale {
 		parts = append(parts, "aggregator reported "+ago(s.now, *c.Heard))
@@ -53,7 +53,7 @@ func (s *statusTree) addCell(cells *node, c *status.Share) {
 	s.addReservations(one, c)
 }
 
-func (s *statusTree) staleText(c *status.Share) string {
+func (s *statusTree) staleText(c *status.Contribution) string {
 	silent := "Its aggregator has never reported"
 	if c.Heard != nil {
 		silent = fmt.Sprintf("Its aggregator reported last %s, and becomes stale after %ds", ago(s.now, *c.Heard), c.StaleAfter)
@@ -65,7 +65,7 @@ func (s *statusTree) staleText(c *status.Share) string {
 	return fmt.Sprintf("%s: %s, and none of its reservations is settled. See kubectl breakwater cells.", silent, counts)
 }
 
-func discountText(c *status.Share) string {
+func discountText(c *status.Contribution) string {
 	switch c.Discount {
 	case "Draining":
 		return "The Cell is being deleted: other cells count none of its pods, and no further removal is admitted in it."
@@ -75,7 +75,7 @@ func discountText(c *status.Share) string {
 	return ""
 }
 
-func uncountedText(c *status.Share) string {
+func uncountedText(c *status.Contribution) string {
 	switch c.Worthless {
 	case status.WorthlessVoid:
 		return "The protector or its core was restored: its pods do not count until the aggregator has counted them again."
@@ -87,7 +87,7 @@ func uncountedText(c *status.Share) string {
 	return ""
 }
 
-func (s *statusTree) addReservations(one *node, c *status.Share) {
+func (s *statusTree) addReservations(one *node, c *status.Contribution) {
 	shown := c.Reservations
 	if !s.showAll && len(shown) > maxShown {
 		shown = shown[:maxShown]

@@ -136,8 +136,8 @@ func TestCountsFromBeforeRestoreAreIgnored(t *testing.T) {
 			t.Errorf("restored at %d: allowed = %d, want %d", restored, row.Allowed, want)
 		}
 	}
-	if shares := model.ProtectorOf(p, model.RowOf(p, 100), 100, now).Shares; shares[0].Counted {
-		t.Errorf("%+v", shares[0])
+	if contributions := model.ProtectorOf(p, model.RowOf(p, 100), 100, now).Contributions; contributions[0].Counted {
+		t.Errorf("%+v", contributions[0])
 	}
 }
 
@@ -168,7 +168,7 @@ func TestReservationsAreSortedAndLimited(t *testing.T) {
 		h.Buckets = append(h.Buckets, v1alpha1.Bucket{Counter: 1, PodUID: "z", Accounted: true})
 	})
 	v := model.ProtectorOf(p, model.RowOf(p, 0), 0, now)
-	if len(v.Reservations) != 20 || v.MoreReservations != 12 || v.Reserved != 32 || v.Reservations[0].Pod != "web-y" || !v.Shares[0].Oldest.Equal(now.Add(-time.Hour)) {
+	if len(v.Reservations) != 20 || v.MoreReservations != 12 || v.Reserved != 32 || v.Reservations[0].Pod != "web-y" || !v.Contributions[0].Oldest.Equal(now.Add(-time.Hour)) {
 		t.Errorf("shows %d reservations, first %+v, %d more of %d; want 20, the oldest first, 12 more of 32", len(v.Reservations), v.Reservations[0], v.MoreReservations, v.Reserved)
 	}
 }

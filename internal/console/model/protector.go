@@ -25,8 +25,8 @@ type Protector struct {
 	Criterion string   `json:"criterion"`
 	Guarded   string   `json:"operations"`
 
-	Shares       []Share       `json:"cells"`
-	Reservations []Reservation `json:"reservations"`
+	Contributions []Contribution `json:"cells"`
+	Reservations  []Reservation  `json:"reservations"`
 	// MoreReservations is the number of reservations that are not listed individually.
 	MoreReservations int                `json:"moreReservations"`
 	Spread           *Spread            `json:"spread,omitempty"`
@@ -34,8 +34,8 @@ type Protector struct {
 	Advice           []Advice           `json:"advice"`
 }
 
-// Share is a cell's contribution to a protector.
-type Share struct {
+// Contribution is a cell's contribution to a protector.
+type Contribution struct {
 	Cell string `json:"cell"`
 	// Counted reports whether the counts were made with the current spec. Other counts are not used.
 	Counted   bool       `json:"counted"`
@@ -77,10 +77,10 @@ func ProtectorOf(p *v1alpha1.PodProtector, row Row, restored uint64, now time.Ti
 	return made
 }
 
-// add adds a cell's share and its reservations. It shows counts even if they are not used. It lists reservations with a pod UID and
+// add adds a cell's contribution and its reservations. It shows counts even if they are not used. It lists reservations with a pod UID and
 // counts the others.
-func (v *Protector) add(cell *status.Share, counts *v1alpha1.Aggregation) {
-	s := Share{
+func (v *Protector) add(cell *status.Contribution, counts *v1alpha1.Aggregation) {
+	s := Contribution{
 		Cell: cell.Cell, Counted: cell.Worthless == "", Available: int(counts.CountedReplicas), Total: int(counts.TotalReplicas),
 		Reserved: cell.UnderWay, Expected: cell.Expected, At: cell.Counted, Holder: cell.Holder, Discount: cell.Discount, Problems: problemsOf(cell, counts),
 	}
@@ -98,10 +98,10 @@ func (v *Protector) add(cell *status.Share, counts *v1alpha1.Aggregation) {
 			v.Reservations = append(v.Reservations, Reservation{Cell: cell.Cell, Pod: r.Pod, Operation: r.Operation, Since: r.Since})
 		}
 	}
-	v.Shares = append(v.Shares, s)
+	v.Contributions = append(v.Contributions, s)
 }
 
-func problemsOf(cell *status.Share, counts *v1alpha1.Aggregation) []string {
+func problemsOf(cell *status.Contribution, counts *v1alpha1.Aggregation) []string {
 	problems := slices.Clone(cell.Problems)
 	for _, w := range counts.Workloads {
 		if w.Gone {

@@ -115,10 +115,10 @@ func problemsOf(p *status.Protector, late map[string]time.Duration, now time.Tim
 		}
 	}
 	refuses := func(why quota.Outcome) bool {
-		return p.Refuses == string(why) || slices.ContainsFunc(p.Cells, func(s status.Share) bool { return s.Refuses == string(why) })
+		return p.Refuses == string(why) || slices.ContainsFunc(p.Cells, func(s status.Contribution) bool { return s.Refuses == string(why) })
 	}
 	add(reservationsFull, refuses(quota.DeniedFull))
-	add(notSettled, slices.ContainsFunc(p.Cells, func(s status.Share) bool {
+	add(notSettled, slices.ContainsFunc(p.Cells, func(s status.Contribution) bool {
 		return slices.ContainsFunc(s.Reservations, func(r status.Reservation) bool { return r.Overdue && now.Sub(r.Since) > late[s.Cell] })
 	}))
 	add(floorUnknown, refuses(quota.DeniedFloorUnknown))
@@ -126,7 +126,7 @@ func problemsOf(p *status.Protector, late map[string]time.Duration, now time.Tim
 	add(cellDraining, refuses(quota.DeniedDraining))
 	add(belowFloor, p.BelowFloor() > 0 && len(kinds)+len(p.Uncounted) == 0) // pods that are not counted are not missing
 	add(sourceVanished, slices.ContainsFunc(p.Conditions, func(c status.Condition) bool { return c.Reason == v1alpha1.ReasonSourceVanished }))
-	add(noSuchCell, slices.ContainsFunc(p.Cells, func(s status.Share) bool { return s.NoCell }))
+	add(noSuchCell, slices.ContainsFunc(p.Cells, func(s status.Contribution) bool { return s.NoCell }))
 	return kinds
 }
 

@@ -43,7 +43,7 @@ type Protector struct {
 	// Refuses is the verdict with which the webhook would deny the next removal. It is empty if the webhook would admit it.
 	Refuses string `json:"refuses,omitempty"`
 
-	Cells []Share `json:"cells"`
+	Cells []Contribution `json:"cells"`
 	// Uncounted are the names of Cells that have never counted the protector's pods.
 	Uncounted  []string    `json:"uncounted,omitempty"`
 	Spread     *Spread     `json:"spread,omitempty"`
@@ -82,7 +82,7 @@ func Of(core string, p *v1alpha1.PodProtector, cells []v1alpha1.Cell, now time.T
 	v := Protector{
 		Core: core, Namespace: p.Namespace, Name: p.Name, Source: sourceName(p), Policy: p.Annotations[v1alpha1.AnnotationPolicy],
 		Created: p.CreationTimestamp.Time, Floor: floorOf(p), Criterion: string(cmp.Or(p.Spec.Criterion, v1alpha1.CriterionAvailable)),
-		Allowed: quota.Allowed(p), Cells: sharesOf(p, cells, now), Spread: spreadOf(p), Conditions: conditionsOf(p.Status.Conditions),
+		Allowed: quota.Allowed(p), Cells: contributionsOf(p, cells, now), Spread: spreadOf(p), Conditions: conditionsOf(p.Status.Conditions),
 	}
 	if decrease, pending := brake.DecreaseOf(p); pending {
 		v.DecreasePending = &decrease
@@ -129,7 +129,7 @@ func (p *Protector) NeedsAllPods() bool {
 
 // Stale reports whether the aggregator of any of the protector's cells is silent.
 func (p *Protector) Stale() bool {
-	return slices.ContainsFunc(p.Cells, func(s Share) bool { return s.Stale })
+	return slices.ContainsFunc(p.Cells, func(s Contribution) bool { return s.Stale })
 }
 
 // denialReason returns the verdict that denies the removal of a pod without a known domain, if no counted pod can be removed. It decides for

@@ -103,7 +103,7 @@ func edited(p *v1alpha1.PodProtector, change func(*v1alpha1.PodProtector)) *v1al
 	return p
 }
 
-func TestCellSharesAddUpToAvailable(t *testing.T) {
+func TestContributionsAddUpToAvailable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := protector(int32(rapid.IntRange(0, 12).Draw(t, "floor")), 0, 0, 0)
 		for i := range p.Status.Cells {
@@ -119,11 +119,11 @@ func TestCellSharesAddUpToAvailable(t *testing.T) {
 		}
 		v := status.Of("", p, cells("a", "b", "c"), now)
 		sum, underWay := 0, 0
-		for _, share := range v.Cells {
-			sum, underWay = sum+share.CountsElsewhere, underWay+share.UnderWay
-			fresh := quota.Removal{Cell: share.Cell, PodUID: "fresh"}
-			if admitted := quota.Decide(p.DeepCopy(), []quota.Removal{fresh})[0].Outcome.Admitted(); admitted != (share.Refuses == "") {
-				t.Fatalf("cell %s refuses %q, but Decide() admits a removal there: %v", share.Cell, share.Refuses, admitted)
+		for _, one := range v.Cells {
+			sum, underWay = sum+one.CountsElsewhere, underWay+one.UnderWay
+			fresh := quota.Removal{Cell: one.Cell, PodUID: "fresh"}
+			if admitted := quota.Decide(p.DeepCopy(), []quota.Removal{fresh})[0].Outcome.Admitted(); admitted != (one.Refuses == "") {
+				t.Fatalf("cell %s refuses %q, but Decide() admits a removal there: %v", one.Cell, one.Refuses, admitted)
 			}
 		}
 		if sum != v.Available || underWay != v.UnderWay {

@@ -9,8 +9,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// Share is the contribution of one cell to a protector.
-type Share struct {
+// Contribution is the contribution of one cell to a protector.
+type Contribution struct {
 	Cell string `json:"cell"`
 	// Available is the number of counted pods. CountsElsewhere is how many of them count for removals in other cells. Both are 0 if
 	// Worthless is set.
@@ -66,60 +66,60 @@ type Reservation struct {
 	Overdue bool `json:"overdue,omitempty"`
 }
 
-// sharesOf returns the shares of all cells that were ever counted, sorted by name.
-func sharesOf(p *v1alpha1.PodProtector, cells []v1alpha1.Cell, now time.Time) []Share {
-	all := make([]Share, 0, len(p.Status.Cells))
+// contributionsOf returns the contributions of all cells that were ever counted, sorted by name.
+func contributionsOf(p *v1alpha1.PodProtector, cells []v1alpha1.Cell, now time.Time) []Contribution {
+	all := make([]Contribution, 0, len(p.Status.Cells))
 	for i := range p.Status.Cells {
 		entry := &p.Status.Cells[i]
-		share := shareOf(p, entry)
+		one := contributionOf(p, entry)
 		var deadline time.Duration
 		at := slices.IndexFunc(cells, func(c v1alpha1.Cell) bool { return c.Name == entry.CellID })
-		if share.NoCell = cells != nil && at < 0; at >= 0 {
-			share.setHeartbeat(&cells[at], p.Namespace, now)
+		if one.NoCell = cells != nil && at < 0; at >= 0 {
+			one.setHeartbeat(&cells[at], p.Namespace, now)
 			deadline = cells[at].Spec.AdmissionDeadlineOrDefault()
 		}
-		share.Reservations = reservationsOf(&entry.AdmissionHistory, deadline, now)
-		all = append(all, share)
+		one.Reservations = reservationsOf(&entry.AdmissionHistory, deadline, now)
+		all = append(all, one)
 	}
-	slices.SortFunc(all, func(a, b Share) int { return cmp.Compare(a.Cell, b.Cell) })
+	slices.SortFunc(all, func(a, b Contribution) int { return cmp.Compare(a.Cell, b.Cell) })
 	return all
 }
 
-func shareOf(p *v1alpha1.PodProtector, entry *v1alpha1.PodProtectorCell) Share {
+func contributionOf(p *v1alpha1.PodProtector, entry *v1alpha1.PodProtectorCell) Contribution {
 	a := &entry.Aggregation
-	share := Share{
+	one := Contribution{
 		Cell: entry.CellID, UnderWay: quota.Open(&entry.AdmissionHistory), Discount: string(entry.Discount), Counted: a.LastEventTime.Time,
 		Epoch: a.Epoch, Holder: a.Holder, Refuses: denialReasonIn(p, entry.CellID),
 	}
 	switch {
 	case a.Void:
-		share.Worthless = WorthlessVoid
+		one.Worthless = WorthlessVoid
 	case a.CountedSpec == "":
-		share.Worthless = WorthlessUncounted
+		one.Worthless = WorthlessUncounted
 	case a.CountedSpec != quota.CountedSpec(&p.Spec):
-		share.Worthless = WorthlessOtherSpec
+		one.Worthless = WorthlessOtherSpec
 	default:
-		share.Available, share.Total = int(a.CountedReplicas), int(a.TotalReplicas)
-		share.CountsElsewhere = share.Available
-		if share.Discount != "" {
-			share.CountsElsewhere = min(share.Available, share.UnderWay) // BudgetOf subtracts reservations from this number
+		one.Available, one.Total = int(a.CountedReplicas), int(a.TotalReplicas)
+		one.CountsElsewhere = one.Available
+		if one.Discount != "" {
+			one.CountsElsewhere = min(one.Available, one.UnderWay) // BudgetOf subtracts reservations from this number
 		}
 	}
 	if a.ExpectedReplicas != nil {
 		expected := int(*a.ExpectedReplicas)
-		share.Expected = &expected
+		one.Expected = &expected
 	}
 	for _, problem := range []string{a.ExpectedReplicasProblem, a.TargetProblem, spreadProblem(a)} {
 		if problem != "" {
-			share.Problems = append(share.Problems, problem)
+			one.Problems = append(one.Problems, problem)
 		}
 	}
 	for _, w := range a.Workloads {
 		if w.Gone {
-			share.Retained = append(share.Retained, w.Kind+"/"+w.Name)
+			one.Retained = append(one.Retained, w.Kind+"/"+w.Name)
 		}
 	}
-	return share
+	return one
 }
 
 func spreadProblem(a *v1alpha1.Aggregation) string {
@@ -130,7 +130,7 @@ func spreadProblem(a *v1alpha1.Aggregation) string {
 }
 
 // setHeartbeat records what the Cell reports about the aggregator of a namespace.
-func (s *Share) setHeartbeat(cell *v1alpha1.Cell, namespace string, now time.Time) {
+func (s *Contribution) setHeartbeat(cell *v1alpha1.Cell, namespace string, now time.Time) {
 	heard := lastHeartbeat(cell, namespace)
 	s.Stale = isStale(cell, heard, now)
 	s.StaleAfter = int(cell.Spec.StaleAfterOrDefault().Seconds())
