@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/breakwater-k8s/breakwater/internal/core/printable"
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/status"
 )
 
@@ -41,6 +42,9 @@ func (s *statusTree) addCell(cells *node, c *status.Contribution) {
 	if text := uncountedText(c); text != "" {
 		one.add(tableCell{"COUNTS " + c.Worthless, bad}, text)
 	}
+	if c.FloorShare != nil {
+		one.add(tableCell{"share", plain}, floorShareText(c.FloorShare))
+	}
 	if c.Refuses != "" && c.Refuses != s.Refuses {
 		one.add(tableCell{"denies here", warn}, c.Refuses)
 	}
@@ -63,6 +67,18 @@ func (s *statusTree) staleText(c *status.Contribution) string {
 		counts = "other cells count none of its pods"
 	}
 	return fmt.Sprintf("%s: %s, and none of its reservations is settled. See kubectl breakwater cells.", silent, counts)
+}
+
+// floorShareText describes the share on which a cell decides alone.
+func floorShareText(f *status.FloorShare) string {
+	text := fmt.Sprintf("keeps %d of the floor, and admits %s alone", f.Floor, printable.Count(f.Budget, "removal"))
+	if f.UnderWay > 0 {
+		text += fmt.Sprintf(" besides %d under way", f.UnderWay)
+	}
+	if f.Wanted > 0 {
+		text += fmt.Sprintf("; it has denied %d and asks other cells for budget", f.Wanted)
+	}
+	return text
 }
 
 func discountText(c *status.Contribution) string {

@@ -48,6 +48,19 @@ func TestStatusShowsAllReservationsOnRequest(t *testing.T) {
 	}
 }
 
+func TestStatusShowsShares(t *testing.T) {
+	b, now := newHugeState(1, 0)
+	for _, p := range b.cores[""].protectors {
+		p.Status.Cells[0].Share = &v1alpha1.CellShare{Floor: 17, Reserved: 1, Wanted: 4, TermVersion: "1"}
+	}
+	tree := statusTree{Protector: &b.view(now).protectors[0], now: now}
+	for _, want := range []string{"20 of 0 available, 1 under way", "share  keeps 17 of the floor, and admits 2 removals alone besides 1 under way; it has denied 4 and asks other cells for budget"} {
+		if text := tree.text(); !strings.Contains(text, want) {
+			t.Errorf("status does not contain %q:\n%s", want, text)
+		}
+	}
+}
+
 func BenchmarkFrameOfThousandsOfProtectors(b *testing.B) {
 	board, now := newHugeState(2000, 5)
 	for b.Loop() {

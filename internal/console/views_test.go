@@ -14,6 +14,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 	"github.com/breakwater-k8s/breakwater/internal/console/model"
 	"github.com/breakwater-k8s/breakwater/internal/core/printable"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/denial"
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/status"
 )
@@ -185,6 +186,35 @@ func TestPagesContainOnlyPrintableText(t *testing.T) {
 		if !strings.Contains(part, `\u202e\u2066\u200b\u001b[8m`) {
 			t.Errorf("page %s does not show its data:\n%s", name, part)
 		}
+	}
+}
+
+func TestProtectorPageShowsShares(t *testing.T) {
+	pages, err := newPages()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &v1alpha1.PodProtector{}
+	p.Spec.MinAvailable = v1alpha1.Pods(61)
+	for _, cell := range []string{"worker-1", "worker-2"} {
+		p.Status.Cells = append(p.Status.Cells, v1alpha1.PodProtectorCell{
+			CellID: cell, Aggregation: v1alpha1.Aggregation{CountedReplicas: 50, CountedSpec: quota.CountedSpec(&p.Spec)},
+		})
+	}
+	page := func() string {
+		part, err := pages.renderLive("protector", frame{Path: "/", Body: protectorBody{Protector: model.ProtectorOf(p, model.RowOf(p, 0), 0, time.Now())}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return part
+	}
+	const share, none = `<td class="n">31</td><td class="n">19</td>`, `<td class="n">–</td><td class="n">–</td>`
+	if part := page(); strings.Contains(part, "Share</th>") {
+		t.Errorf("the page of a protector without shares shows some:\n%s", part)
+	}
+	p.Status.Cells[0].Share = &v1alpha1.CellShare{Floor: 31, TermVersion: "1"}
+	if part := page(); !strings.Contains(part, "Share</th>") || strings.Count(part, share) != 1 || strings.Count(part, none) != 1 {
+		t.Errorf("the page does not show one cell with a share and one without:\n%s", part)
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/console/model"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/denial"
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/status"
 )
 
 var now = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
@@ -138,6 +139,24 @@ func TestCountsFromBeforeRestoreAreIgnored(t *testing.T) {
 	}
 	if contributions := model.ProtectorOf(p, model.RowOf(p, 100), 100, now).Contributions; contributions[0].Counted {
 		t.Errorf("%+v", contributions[0])
+	}
+}
+
+func TestProtectorShowsShares(t *testing.T) {
+	p := protector(6, 10, 0, func(p *v1alpha1.PodProtector) {
+		p.Status.Cells[0].Share = &v1alpha1.CellShare{Floor: 6, Reserved: 1, TermVersion: "1"}
+	})
+	row := model.RowOf(p, 0)
+	v := model.ProtectorOf(p, row, 0, now)
+	want := &status.FloorShare{Floor: 6, Budget: 3, UnderWay: 1}
+	if diff := cmp.Diff(want, v.Contributions[0].FloorShare); diff != "" || !v.HasShares || v.Contributions[0].Reserved != 1 {
+		t.Errorf("ProtectorOf() = %+v, has shares %v (-want +got):\n%s", v.Contributions[0], v.HasShares, diff)
+	}
+	if row.Available != 10 || row.Reserved != 1 || row.Allowed != 3 || len(row.States) > 0 {
+		t.Errorf("RowOf() = %+v, want 10 available, 1 reserved, 3 allowed and no state", row)
+	}
+	if p := protector(6, 10, 0); model.ProtectorOf(p, model.RowOf(p, 0), 0, now).HasShares {
+		t.Error("a protector without shares has shares")
 	}
 }
 

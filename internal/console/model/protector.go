@@ -26,7 +26,9 @@ type Protector struct {
 	Guarded   string   `json:"operations"`
 
 	Contributions []Contribution `json:"cells"`
-	Reservations  []Reservation  `json:"reservations"`
+	// HasShares reports whether a cell has a share of the floor.
+	HasShares    bool          `json:"-"`
+	Reservations []Reservation `json:"reservations"`
 	// MoreReservations is the number of reservations that are not listed individually.
 	MoreReservations int                `json:"moreReservations"`
 	Spread           *Spread            `json:"spread,omitempty"`
@@ -47,7 +49,9 @@ type Contribution struct {
 	At        time.Time  `json:"countedAt"`
 	Holder    string     `json:"holder"`
 	Discount  string     `json:"discount,omitempty"`
-	Problems  []string   `json:"problems,omitempty"`
+	// FloorShare is the share of the floor on which the cell decides alone; nil if the core decides.
+	FloorShare *status.FloorShare `json:"floorShare,omitempty"`
+	Problems   []string           `json:"problems,omitempty"`
 }
 
 // Reservation is an admitted removal that is not accounted for yet.
@@ -82,7 +86,8 @@ func ProtectorOf(p *v1alpha1.PodProtector, row Row, restored uint64, now time.Ti
 func (v *Protector) add(cell *status.Contribution, counts *v1alpha1.Aggregation) {
 	s := Contribution{
 		Cell: cell.Cell, Counted: cell.Worthless == "", Available: int(counts.CountedReplicas), Total: int(counts.TotalReplicas),
-		Reserved: cell.UnderWay, Expected: cell.Expected, At: cell.Counted, Holder: cell.Holder, Discount: cell.Discount, Problems: problemsOf(cell, counts),
+		Reserved: cell.UnderWay, Expected: cell.Expected, At: cell.Counted, Holder: cell.Holder, Discount: cell.Discount, FloorShare: cell.FloorShare,
+		Problems: problemsOf(cell, counts),
 	}
 	for i := range cell.Reservations {
 		r := &cell.Reservations[i]
@@ -99,6 +104,7 @@ func (v *Protector) add(cell *status.Contribution, counts *v1alpha1.Aggregation)
 		}
 	}
 	v.Contributions = append(v.Contributions, s)
+	v.HasShares = v.HasShares || s.FloorShare != nil
 }
 
 func problemsOf(cell *status.Contribution, counts *v1alpha1.Aggregation) []string {

@@ -73,7 +73,7 @@ func RowOf(p *v1alpha1.PodProtector, restored uint64) Row {
 	p = status.WithoutCountsUntil(p, restored)
 	budget := quota.BudgetOf(p)
 	row := Row{
-		Namespace: p.Namespace, Name: p.Name, FloorKnown: !budget.FloorUnknown, Available: budget.Available, Reserved: budget.Reserved,
+		Namespace: p.Namespace, Name: p.Name, FloorKnown: !budget.FloorUnknown, Available: quota.Available(p), Reserved: budget.Reserved,
 		Allowed: quota.Allowed(p),
 	}
 	if row.FloorKnown {

@@ -61,6 +61,10 @@ func allowed(p *v1alpha1.PodProtector, budget Budget) int {
 	return max(allowed, 0) + byShares
 }
 
+// Available returns the number of available pods in the cells that are not discounted. Those of a cell with a share all count, although a
+// removal elsewhere can rely only on the share.
+func Available(p *v1alpha1.PodProtector) int { return countedPods(p, CountedSpec(&p.Spec)) }
+
 // countedPods returns the number of available pods in the cells that are not discounted, whether they have a share or not.
 func countedPods(p *v1alpha1.PodProtector, counted string) (pods int) {
 	for i := range p.Status.Cells {

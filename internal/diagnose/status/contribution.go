@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/floorshare"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
@@ -17,6 +18,8 @@ type Contribution struct {
 	Available       int `json:"available"`
 	CountsElsewhere int `json:"countsElsewhere"`
 	Total           int `json:"total"`
+	// FloorShare is the cell's share of the floor. It is unset if the core decides removals in the cell.
+	FloorShare *FloorShare `json:"floorShare,omitempty"`
 	// Expected is the number of replicas that the cell's workloads request. It is unset if it is not needed or unknown.
 	Expected *int `json:"expected,omitempty"`
 	UnderWay int  `json:"underWay"`
@@ -41,6 +44,17 @@ type Contribution struct {
 	Problems     []string      `json:"problems,omitempty"`
 	Retained     []string      `json:"retained,omitempty"`
 	Reservations []Reservation `json:"reservations,omitempty"`
+}
+
+// FloorShare is the share of the floor on which a cell decides alone, in its own cluster, as the core records it.
+type FloorShare struct {
+	// Floor is the number of pods that the cell keeps. Budget is how many removals the share admits now.
+	Floor  int `json:"floor"`
+	Budget int `json:"budget"`
+	// UnderWay is the number of removals that the share has admitted and the counts do not show yet. The core does not record their pods.
+	UnderWay int `json:"underWay"`
+	// Wanted is the number of removals that the share has denied since it last had budget. Other cells give up budget for them.
+	Wanted int `json:"wanted,omitempty"`
 }
 
 // Reasons why counts are not used.
@@ -89,7 +103,10 @@ func contributionOf(p *v1alpha1.PodProtector, entry *v1alpha1.PodProtectorCell) 
 	a := &entry.Aggregation
 	one := Contribution{
 		Cell: entry.CellID, UnderWay: quota.Open(&entry.AdmissionHistory), Discount: string(entry.Discount), Counted: a.LastEventTime.Time,
-		Epoch: a.Epoch, Holder: a.Holder, Refuses: denialReasonIn(p, entry.CellID),
+		Epoch: a.Epoch, Holder: a.Holder, Refuses: denialReasonIn(p, entry.CellID), FloorShare: floorShareOf(p, entry),
+	}
+	if one.FloorShare != nil {
+		one.UnderWay += one.FloorShare.UnderWay
 	}
 	switch {
 	case a.Void:
@@ -101,6 +118,9 @@ func contributionOf(p *v1alpha1.PodProtector, entry *v1alpha1.PodProtectorCell) 
 	default:
 		one.Available, one.Total = int(a.CountedReplicas), int(a.TotalReplicas)
 		one.CountsElsewhere = one.Available
+		if one.FloorShare != nil {
+			one.CountsElsewhere = min(one.Available, one.FloorShare.Floor+one.UnderWay)
+		}
 		if one.Discount != "" {
 			one.CountsElsewhere = min(one.Available, one.UnderWay) // BudgetOf subtracts reservations from this number
 		}
@@ -120,6 +140,22 @@ func contributionOf(p *v1alpha1.PodProtector, entry *v1alpha1.PodProtectorCell) 
 		}
 	}
 	return one
+}
+
+// floorShareOf returns the share of a cell; nil if it has none.
+func floorShareOf(p *v1alpha1.PodProtector, entry *v1alpha1.PodProtectorCell) *FloorShare {
+	if entry.Share == nil {
+		return nil
+	}
+	return &FloorShare{
+		Floor: int(entry.Share.Floor), Budget: recordOf(p, entry.CellID).Slack(), UnderWay: int(entry.Share.Reserved), Wanted: int(entry.Share.Wanted),
+	}
+}
+
+// recordOf returns what the core records of a cell. It is void until a share is recorded again after a restore of the core.
+func recordOf(p *v1alpha1.PodProtector, cellID string) floorshare.Cell {
+	cells := quota.SharesOf(p, 0).Cells
+	return cells[slices.IndexFunc(cells, func(c floorshare.Cell) bool { return c.Name == cellID })]
 }
 
 func spreadProblem(a *v1alpha1.Aggregation) string {

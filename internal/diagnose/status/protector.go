@@ -88,9 +88,9 @@ func Of(core string, p *v1alpha1.PodProtector, cells []v1alpha1.Cell, now time.T
 		v.DecreasePending = &decrease
 	}
 	budget := quota.BudgetOf(p)
-	v.Available, v.UnderWay = budget.Available, budget.Reserved
+	v.Available, v.UnderWay = quota.Available(p), budget.Reserved
 	if !budget.FloorUnknown {
-		left := budget.Left()
+		left := v.Available - v.UnderWay - budget.Floor
 		v.Budget = &left
 	}
 	for i := range v.Cells {
@@ -145,8 +145,18 @@ func denialReason(p *v1alpha1.PodProtector, v *Protector) string {
 }
 
 // denialReasonIn returns the verdict that denies the removal of a pod of a cell. The pod has no reservation and no domain. It is empty if the
-// removal is admitted.
+// removal is admitted. A cell with a share decides by the share.
 func denialReasonIn(p *v1alpha1.PodProtector, cell string) string {
+	if quota.HasShare(p, cell) {
+		switch record := recordOf(p, cell); {
+		case record.Void:
+			return string(quota.DeniedRestored)
+		case record.Slack() == 0:
+			return string(quota.DeniedNoBudget)
+		default:
+			return ""
+		}
+	}
 	verdict := quota.Decide(p.DeepCopy(), []quota.Removal{{Cell: cell, PodUID: "any", Operation: v1alpha1.OperationDelete}})[0]
 	if verdict.Outcome.Admitted() {
 		return ""

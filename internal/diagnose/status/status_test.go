@@ -132,6 +132,37 @@ func TestContributionsAddUpToAvailable(t *testing.T) {
 	})
 }
 
+func TestCellsWithShares(t *testing.T) {
+	p := protector(12, 10, 10)
+	for i, share := range []v1alpha1.CellShare{{Floor: 6, Reserved: 1, TermVersion: "1"}, {Floor: 10, Wanted: 2, TermVersion: "1"}} {
+		p.Status.Cells[i].Share = &share
+	}
+	v := status.Of("", p, cells("a", "b"), now)
+	if v.Available != 20 || v.UnderWay != 1 || *v.Budget != 7 || v.Allowed != 3 || v.Refuses != "" {
+		t.Errorf("Of() = available %d, under way %d, budget %d, allowed %d, refuses %q; want 20, 1, 7, 3 and none", v.Available, v.UnderWay, *v.Budget, v.Allowed, v.Refuses)
+	}
+	type numbers struct {
+		Share                                status.FloorShare
+		Available, CountsElsewhere, UnderWay int
+		Refuses                              string
+	}
+	var got []numbers
+	for _, c := range v.Cells {
+		got = append(got, numbers{*c.FloorShare, c.Available, c.CountsElsewhere, c.UnderWay, c.Refuses})
+	}
+	want := []numbers{
+		{status.FloorShare{Floor: 6, Budget: 3, UnderWay: 1}, 10, 7, 1, ""},
+		{status.FloorShare{Floor: 10, Wanted: 2}, 10, 10, 0, "NoBudget"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("cells (-want +got):\n%s", diff)
+	}
+	p.Status.Cells = quota.RestoredCells(&p.Status)
+	if v := status.Of("", p, cells("a", "b"), now); v.Allowed != 0 || v.Cells[0].Refuses != "Restored" {
+		t.Errorf("Of() = allowed %d, and cell a refuses %q, want 0 and Restored: the protector was restored", v.Allowed, v.Cells[0].Refuses)
+	}
+}
+
 func TestFloors(t *testing.T) {
 	percent, expected := intstr.FromString("70%"), int32(10)
 	number := func(n int) *int { return &n }
