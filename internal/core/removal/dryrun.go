@@ -20,10 +20,11 @@ func DenyVanished(charges []Charge, r Request) *Answer {
 
 // Preview checks all budgets before any of them is charged, so that a removal that one protector denies need not be reserved with the
 // others and given back, and a denial needs no write, no other replica and no wait for a batch. It returns the denial, or nil. The
-// reservation decides again, and so does a denial that has to be recorded.
+// reservation decides again, and so does a denial that has to be recorded, except of a dry run, which records nothing.
 func Preview(charges []Charge, attempt quota.Removal, r Request) *Answer {
 	for _, c := range charges {
-		if verdict := c.Decide(attempt); !verdict.Outcome.Admitted() && (verdict.Outcome != quota.DeniedNoBudget || !quota.RecordsWanted(c.Protector)) {
+		isRecorded := !r.DryRun && quota.RecordsWanted(c.Protector)
+		if verdict := c.Decide(attempt); !verdict.Outcome.Admitted() && (verdict.Outcome != quota.DeniedNoBudget || !isRecorded) {
 			denial := Deny(charges, c, verdict, r)
 			return &denial
 		}
