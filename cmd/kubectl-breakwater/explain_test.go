@@ -165,6 +165,39 @@ func TestExplainWithUnreadableWebhooks(t *testing.T) {
 		"no webhook: no ValidatingWebhookConfiguration of this cluster calls /cells/c/validate")
 }
 
+func TestExplainNamesTheShareThatRefuses(t *testing.T) {
+	b := newExplainFixture(t, nil)
+	b.pod("web-0", "node-1", 0, nil)
+	b.protect(8, 6, "c")
+	p := &v1alpha1.PodProtector{}
+	if err := b.client.Get(t.Context(), client.ObjectKey{Namespace: b.namespace, Name: "web"}, p); err != nil {
+		t.Fatal(err)
+	}
+	share := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, Name: "web.share-1"}, Spec: *p.Spec.DeepCopy()}
+	share.Spec.MinAvailable, share.Spec.ShareOf = v1alpha1.Pods(6), &v1alpha1.ShareOf{Name: "web", UID: string(p.UID), Cell: "c"}
+	b.create(share)
+	share.Status.Cells = p.DeepCopy().Status.Cells
+	other := p.Status.Cells[0].DeepCopy()
+	other.CellID, other.Share = "d", &v1alpha1.CellShare{Floor: 2, TermVersion: "1"}
+	p.Status.Cells = append(p.Status.Cells, *other)
+	p.Status.Cells[0].Share = &v1alpha1.CellShare{Floor: 6, TermVersion: "1"}
+	for _, changed := range []*v1alpha1.PodProtector{p, share} {
+		if err := b.client.Status().Update(t.Context(), changed); err != nil {
+			t.Fatal(err)
+		}
+	}
+	printed, code := b.run("explain", "pod/web-0", "--cell", "c", "--cell-context", "c=here")
+	b.wantOutput(printed, code, 0, "the webhook would answer NoBudget", "core/"+b.namespace+"/web.share-1 6 6 0 0 NoBudget",
+		"floor 6: the share of cell c in the floor of PodProtector web",
+		"the cell's share of floor 8 is 6; other cells have budget for 4 further removals, which moves within seconds while the core is reachable",
+		"it would have fewer pods available in cell \"c\" than its share of the floor of PodProtector \"web\"")
+	if err := b.client.Delete(t.Context(), share); err != nil {
+		t.Fatal(err)
+	}
+	printed, code = b.run("explain", "pod/web-0", "--cell", "c", "--cell-context", "c=here")
+	b.wantOutput(printed, code, 0, "the webhook would answer Unknown", "in cell \"c\" cannot be read in the cluster of the cell")
+}
+
 // Break-glass works while no core is reachable, and only with a confirmation.
 func TestForceWithoutACore(t *testing.T) {
 	b := newExplainFixture(t, nil)

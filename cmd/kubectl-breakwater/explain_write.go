@@ -136,6 +136,10 @@ func protectorText(p explain.Protector, wide, coloured bool) string {
 	} else {
 		line("floor unknown: %s of an unknown number of pods", p.FloorFrom)
 	}
+	if p.Share != nil && p.Share.Known {
+		line("the cell's share of floor %d is %d; other cells have budget for %s, which moves within seconds while the core is reachable",
+			p.Share.Floor, p.Floor, printable.Count(p.Share.Elsewhere, "further removal"))
+	}
 	if d := p.DecreasePending; d != nil {
 		line("decrease pending (%s): %s", d.Reason, d.Summary())
 	}

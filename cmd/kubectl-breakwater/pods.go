@@ -37,10 +37,11 @@ func podsToRemove(ctx context.Context, at cellAccess, pods []corev1.Pod, operati
 	if len(pods) == 0 {
 		return nil, nil, nil
 	}
-	cores, err := live.Read(ctx, at.cores, namespaces...)
+	cores, note, err := live.ReadWithShares(ctx, at.cores, at.Cluster, namespaces...)
 	if err != nil {
 		return nil, nil, err
 	}
+	notes = append(notes, note)
 	nodes, took := map[string]explain.Node{}, map[types.UID]time.Duration{}
 	for i := range pods {
 		pod := &pods[i]
@@ -48,7 +49,10 @@ func podsToRemove(ctx context.Context, at cellAccess, pods []corev1.Pod, operati
 			nodes[pod.Spec.NodeName] = at.Node(ctx, pod.Spec.NodeName)
 		}
 		planned := drain.Pod{Request: explain.Request(pod, operation), ReplacementTime: after}
-		planned.Covering, planned.Belongs = explain.Covering(cores, at.Cell, pod, nodes[pod.Spec.NodeName])
+		planned.Covering, planned.Belongs, err = explain.Covering(cores, at.Cell, pod, nodes[pod.Spec.NodeName])
+		if err != nil {
+			return nil, nil, fmt.Errorf("find the protectors of pod %s/%s: %w", pod.Namespace, pod.Name, err)
+		}
 		if owner := metav1.GetControllerOf(pod); owner != nil {
 			planned.HasReplacement = true
 			if _, known := took[owner.UID]; !known && after == 0 {

@@ -131,9 +131,11 @@ func parseProtectors(asked string) (core, names string) {
 	return core, strings.Join(all, ",")
 }
 
-// IsOf reports whether the webhook consulted the named protector.
+// IsOf reports whether the webhook consulted the named protector, or a share of it, whose name is PROTECTOR.share-HASH.
 func (d *Denial) IsOf(protector string) bool {
-	return slices.Contains(strings.Split(d.Protector, ","), protector)
+	return slices.ContainsFunc(strings.Split(d.Protector, ","), func(name string) bool {
+		return name == protector || strings.HasPrefix(name, protector+".share-")
+	})
 }
 
 // AdmittedRemoval identifies the pod of a removal and the user who requested it.

@@ -154,6 +154,15 @@ func TestParseAudit(t *testing.T) {
 	}
 }
 
+func TestIsOf(t *testing.T) {
+	d := denial.Denial{Protector: "web,db.share-6b86b273"}
+	for protector, want := range map[string]bool{"web": true, "db": true, "db.share-6b86b273": true, "d": false, "share-6b86b273": false, "web.share": false} {
+		if got := d.IsOf(protector); got != want {
+			t.Errorf("IsOf(%q) = %v, want %v", protector, got, want)
+		}
+	}
+}
+
 func TestGroup(t *testing.T) {
 	one := func(pod, user string, after time.Duration, count int) denial.Denial {
 		at := noon.Add(after)

@@ -80,7 +80,7 @@ func (w *fixture) nodes() (all []drain.Node) {
 			all = append(all, drain.Node{Name: pod.Spec.NodeName})
 		}
 		p := drain.Pod{Request: explain.Request(pod, v1alpha1.OperationEvict), HasReplacement: w.replaced[pod.Name], ReplacementTime: time.Minute}
-		p.Covering, p.Belongs = explain.Covering(cores, cell, pod, explain.Node{})
+		p.Covering, p.Belongs, _ = explain.Covering(cores, cell, pod, explain.Node{})
 		all[i].Pods = append(all[i].Pods, p)
 	}
 	return all

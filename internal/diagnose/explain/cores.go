@@ -27,9 +27,10 @@ type Node struct {
 	Err    error
 }
 
-// Covering returns the protectors of all cores that cover a pod of a cell. belongs reports whether the pod belongs to the cell in any
-// core. If a core does not have the Cell, all pods belong to it.
-func Covering(cores []Core, cell string, pod *corev1.Pod, node Node) (covering []removal.Charge, belongs bool) {
+// Covering returns the protectors of all cores that cover a pod of a cell, with shares in place of protectors that gave the cell one.
+// belongs reports whether the pod belongs to the cell in any core. If a core does not have the Cell, all pods belong to it. If a share is
+// missing, Covering returns an error and the protectors without it.
+func Covering(cores []Core, cell string, pod *corev1.Pod, node Node) (covering []removal.Charge, belongs bool, err error) {
 	for _, core := range cores {
 		if !core.hasPod(cell, pod) {
 			continue
@@ -49,7 +50,11 @@ func Covering(cores []Core, cell string, pod *corev1.Pod, node Node) (covering [
 			covering = append(covering, charge)
 		}
 	}
-	return covering, belongs
+	charges, err := removal.WithShares(covering, cell) // rule S6
+	if err != nil {
+		return covering, belongs, err
+	}
+	return charges, belongs, nil
 }
 
 func (c Core) hasPod(cell string, pod *corev1.Pod) bool {

@@ -20,8 +20,12 @@ type Situation struct {
 	Now     time.Time
 	Cell    string
 	Request removal.Request
-	// Covering are the protectors of all cores that cover the pod, with the pod's domain for protectors that depend on it.
-	Covering []removal.Charge
+	// Covering are the protectors of all cores that cover the pod, with the pod's domain for protectors that depend on it. CoveringErr is
+	// why it is unknown which of them decide; the webhook then denies.
+	Covering    []removal.Charge
+	CoveringErr error
+	// ShareOwners are the protectors that gave the cell a share.
+	ShareOwners []*v1alpha1.PodProtector
 	// Belongs reports whether the pod belongs to the cell in any core.
 	Belongs bool
 	// Cells are the Cells of the cores, by core name and cell name.
@@ -91,7 +95,7 @@ type Answer struct {
 
 // Pod explains the result of a removal.
 func Pod(s Situation) Explanation {
-	answer := removal.DecideDryRun(s.Covering, s.Belongs, s.Cell, s.Request, s.Now)
+	answer := s.decide()
 	e := Explanation{
 		Namespace: s.Request.Namespace, Pod: s.Request.PodName, Cell: s.Cell, Operation: s.Request.Operation,
 		Asked: s.webhookCalled(), Hooks: s.Hooks,
@@ -111,6 +115,18 @@ func Pod(s Situation) Explanation {
 		e.Remedies = s.remedies(e.Protectors)
 	}
 	return e
+}
+
+// decide returns the answer of the webhook to a dry run.
+func (s Situation) decide() removal.Answer {
+	if s.CoveringErr == nil || s.Request.IsAlwaysAllowed() {
+		return removal.DecideDryRun(s.Covering, s.Belongs, s.Cell, s.Request, s.Now)
+	}
+	answer := removal.DenyUnknown(s.Request, s.CoveringErr)
+	if s.Request.IsBreakGlass() {
+		answer = answer.AdmitBreakGlass(s.Request.BreakGlassReason())
+	}
+	return answer
 }
 
 // IsAdmitted reports whether Breakwater does not prevent the removal.

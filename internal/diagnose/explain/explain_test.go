@@ -66,7 +66,7 @@ func situation(pod *corev1.Pod, operation v1alpha1.Operation, protectors ...*v1a
 		Now: now, Cell: "here", Request: explain.Request(pod, operation), Hooks: []webhookconfig.Hook{{Name: "pods.breakwater.dev"}},
 		Cells: map[string]map[string]*v1alpha1.Cell{"core": cells},
 	}
-	s.Covering, s.Belongs = explain.Covering([]explain.Core{{Name: "core", Protectors: protectors, Cells: cells}}, "here", pod, explain.Node{Err: errors.New("no such node")})
+	s.Covering, s.Belongs, s.CoveringErr = explain.Covering([]explain.Core{{Name: "core", Protectors: protectors, Cells: cells}}, "here", pod, explain.Node{Err: errors.New("no such node")})
 	return s
 }
 
@@ -175,6 +175,55 @@ func TestPodExplainsPendingDecrease(t *testing.T) {
 	const remedy = `shop/web: the floor is held although Deployment web was deleted: if that is intended, run "kubectl breakwater release --pending -n shop web"`
 	if !slices.ContainsFunc(e.Remedies, func(r string) bool { return strings.HasPrefix(r, remedy) }) {
 		t.Errorf("Pod() has remedies %q, want one that begins with %q", e.Remedies, remedy)
+	}
+}
+
+func TestPodExplainsShares(t *testing.T) {
+	const missing = `the share of PodProtector core/shop/web in cell "here" cannot be read in the cluster of the cell`
+	for claim, c := range map[string]struct {
+		// here and there are the shares of the two cells. Each has 10 pods.
+		here, there int32
+		isMissing   bool
+		isLost      bool
+		want        explain.Share
+		verdict     removal.VerdictReason
+		message     string
+		remedy      string
+	}{
+		"a share with budget":                   {here: 6, there: 6, want: explain.Share{Of: "web", Known: true, Floor: 12, Elsewhere: 4}, verdict: removal.VerdictDryRun},
+		"a share without, and other cells have": {here: 10, there: 6, want: explain.Share{Of: "web", Known: true, Floor: 12, Elsewhere: 8}, verdict: "NoBudget", message: `than its share of the floor of PodProtector "web"`, remedy: "shop/web.share-1: the budget of other cells, which have enough for 8 removals: it moves within seconds while the core is reachable"},
+		"no cell has budget":                    {here: 10, there: 10, want: explain.Share{Of: "web", Known: true, Floor: 20}, verdict: "NoBudget", remedy: "a lower floor of PodProtector web (now 20)"},
+		"a share of a lost protector":           {here: 10, isLost: true, want: explain.Share{Of: "web"}, verdict: "NoBudget", remedy: "shop/web.share-1: PodProtector web in its core, from which the share gets budget"},
+		"a share that cannot be read":           {here: 6, there: 6, isMissing: true, verdict: removal.VerdictUnknown, message: missing},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			p := protector(int32(c.want.Floor), 10, 10)
+			share := protector(c.here, 10, 0)
+			p.UID, share.Name, share.Spec.ShareOf = "1", "web.share-1", &v1alpha1.ShareOf{Name: "web", UID: "1", Cell: "here"}
+			quota.DropCell(share, "there")
+			quota.CellOf(p, "here").Share = &v1alpha1.CellShare{Floor: c.here, TermVersion: "1"}
+			quota.CellOf(p, "there").Share = &v1alpha1.CellShare{Floor: c.there, TermVersion: "1"}
+			s, pod := situation(web(), v1alpha1.OperationDelete), web()
+			core, shares := explain.Core{Name: "core", Protectors: []*v1alpha1.PodProtector{p}}, explain.Core{Name: "shares", Protectors: []*v1alpha1.PodProtector{share}}
+			if c.isLost {
+				core.Protectors = nil
+			}
+			if c.isMissing {
+				shares.Protectors = nil
+			}
+			s.ShareOwners = core.Protectors
+			s.Covering, s.Belongs, s.CoveringErr = explain.Covering([]explain.Core{core, shares}, "here", pod, explain.Node{})
+			e := explain.Pod(s)
+			if e.Verdict != c.verdict || !strings.Contains(e.Message, c.message) || !strings.Contains(strings.Join(e.Remedies, "\n"), c.remedy) || len(e.Protectors) != 1 {
+				t.Fatalf("Pod() = %s %q with remedies %q and %d protectors, want %s %q, %q and one", e.Verdict, e.Message, e.Remedies, len(e.Protectors), c.verdict, c.message, c.remedy)
+			}
+			if c.isMissing {
+				return
+			}
+			if diff := cmp.Diff(&c.want, e.Protectors[0].Share); diff != "" || e.Protectors[0].Floor != int(c.here) || e.Protectors[0].FloorThatWouldDo != nil {
+				t.Errorf("Pod() explains %+v (-want +got):\n%s", e.Protectors[0], diff)
+			}
+		})
 	}
 }
 

@@ -34,6 +34,8 @@ type Protector struct {
 	Floor      int    `json:"floor"`
 	FloorFrom  string `json:"floorFrom"`
 	FloorKnown bool   `json:"floorKnown"`
+	// Share is set if the protector is the cell's share of another protector's floor.
+	Share *Share `json:"share,omitempty"`
 	// Available, UnderWay and Left are the budget for the removal. Left is the number of available pods above the floor after all
 	// removals under way are done.
 	Available int `json:"available"`
@@ -92,6 +94,10 @@ func (s Situation) explainProtector(c removal.Charge, e *Explanation) Protector 
 	verdict := c.Decide(attempt)
 	budget := verdict.Budget
 	p.Floor, p.FloorKnown, p.Available, p.UnderWay, p.Left = budget.Floor, !budget.FloorUnknown, budget.Available, budget.Reserved, budget.Left()
+	if c.Protector.Spec.ShareOf != nil {
+		p.Share = s.explainShare(c.Protector.Spec.ShareOf)
+		p.FloorFrom = fmt.Sprintf("the share of cell %s in the floor of PodProtector %s", s.Cell, p.Share.Of)
+	}
 	for i := range c.Protector.Status.Cells {
 		p.Cells = append(p.Cells, s.explainCell(c, &c.Protector.Status.Cells[i]))
 	}

@@ -22,7 +22,7 @@ func (s Situation) computeNeeds(c removal.Charge, attempt quota.Removal, verdict
 	floor := verdict.Budget.Floor - 1 - sort.Search(verdict.Budget.Floor, func(lower int) bool {
 		return withFloor(c, verdict.Budget.Floor-1-lower).Decide(attempt).Outcome.Admitted()
 	})
-	if floor >= 0 {
+	if floor >= 0 && p.Share == nil { // only Breakwater lowers shares
 		p.FloorThatWouldDo = &floor
 	}
 	most := verdict.Budget.Floor + verdict.Budget.Reserved + 1
@@ -74,6 +74,9 @@ func (s Situation) remedies(protectors []Protector) (all []string) {
 		}
 		if f := p.FloorThatWouldDo; f != nil {
 			all = append(all, fmt.Sprintf("%s: a floor of %d (now %d)", name, *f, p.Floor))
+		}
+		if p.Share != nil && p.Outcome == quota.DeniedNoBudget {
+			all = append(all, p.Share.remedy(name))
 		}
 		if l := p.Loss; l != nil {
 			all = append(all, fmt.Sprintf("%s: at least %s more available that survive the domain loss", name, printable.Count(p.Floor-l.Left, "pod")))

@@ -15,6 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/explain"
 )
@@ -60,6 +62,8 @@ type Cluster struct {
 	Cell   string
 	Client kubernetes.Interface
 	nodes  metadata.Interface
+	// shares reads the shares of the cell.
+	shares client.Reader
 }
 
 // NewCluster creates the clients for the cluster of a cell.
@@ -69,7 +73,11 @@ func NewCluster(cell string, config *rest.Config) (*Cluster, error) {
 		return nil, err
 	}
 	nodes, err := metadata.NewForConfig(config)
-	return &Cluster{Cell: cell, Client: c, nodes: nodes}, err
+	if err != nil {
+		return nil, err
+	}
+	shares, err := client.New(config, client.Options{Scheme: clusters.Scheme()})
+	return &Cluster{Cell: cell, Client: c, nodes: nodes, shares: shares}, err
 }
 
 // Pod reads the state that the answer to a removal depends on. If it cannot read the webhooks, it adds a note instead of failing.
@@ -80,9 +88,12 @@ func Pod(
 	if err != nil {
 		return s, nil, fmt.Errorf("read the pod from cell %q: %w", cluster.Cell, err)
 	}
-	read, err := Read(ctx, cores, namespace)
+	read, note, err := ReadWithShares(ctx, cores, cluster, namespace)
 	if err != nil {
 		return s, nil, err
+	}
+	if note != "" {
+		notes = append(notes, note)
 	}
 	hooks, err := cluster.Hooks(ctx, namespace, operation)
 	if err != nil {
@@ -97,9 +108,14 @@ func Pod(
 func NewSituation(cores []explain.Core, cell string, pod *corev1.Pod, node explain.Node, operation v1alpha1.Operation,
 	hooks []webhookconfig.Hook) explain.Situation {
 	s := explain.Situation{Now: time.Now(), Cell: cell, Request: explain.Request(pod, operation), Hooks: hooks, Cells: map[string]map[string]*v1alpha1.Cell{}}
-	s.Covering, s.Belongs = explain.Covering(cores, cell, pod, node)
+	s.Covering, s.Belongs, s.CoveringErr = explain.Covering(cores, cell, pod, node)
 	for _, core := range cores {
 		s.Cells[core.Name] = core.Cells
+		for _, p := range core.Protectors {
+			if p.Namespace == pod.Namespace && quota.HasShare(p, cell) {
+				s.ShareOwners = append(s.ShareOwners, p)
+			}
+		}
 	}
 	return s
 }
