@@ -67,7 +67,7 @@ func ShareRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		{APIGroups: []string{"breakwater.dev"}, Resources: []string{"cells"}, Verbs: []string{"get", "list", "watch", "create", "update"}},
 		{APIGroups: []string{"breakwater.dev"}, Resources: []string{"podprotectors"}, Verbs: []string{"get", "list", "watch", "create", "update", "delete"}},
-		{APIGroups: []string{"breakwater.dev"}, Resources: []string{"podprotectors/status"}, Verbs: []string{"update"}},
+		{APIGroups: []string{"breakwater.dev"}, Resources: []string{"cells/status", "podprotectors/status"}, Verbs: []string{"update"}},
 	}
 }
 

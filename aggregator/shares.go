@@ -195,7 +195,9 @@ func shareName(protector, hash string) string {
 func shareSpec(p *v1alpha1.PodProtector, cell string) *v1alpha1.PodProtectorSpec {
 	spec := p.Spec.DeepCopy()
 	spec.MinAvailable, spec.MaxUnavailable, spec.ExpectedReplicas, spec.CoreOutage = v1alpha1.Pods(0), nil, nil, v1alpha1.CoreOutageDeny
-	spec.ShareOf = &v1alpha1.ShareOf{Name: p.Name, UID: string(p.UID), Cell: cell, Held: clusters.IsHeld(p)}
+	spec.ShareOf = &v1alpha1.ShareOf{
+		Name: p.Name, UID: string(p.UID), FormerUID: p.Annotations[v1alpha1.AnnotationRestored], Cell: cell, Held: clusters.IsHeld(p),
+	}
 	return spec
 }
 

@@ -148,8 +148,7 @@ type PodProtectorSpec struct {
 
 	// CoreOutage defines what a cell does while it cannot reach the core cluster. With Deny, every removal there is denied. With
 	// LocalShare, each cell has a share of the floor for its own pods, on which it decides alone at all times; the core moves shares
-	// between cells. A cell that cannot have a share is treated as with Deny. LocalShare is experimental: restores of a core or a cell
-	// are not tested with it.
+	// between cells. A cell that cannot have a share is treated as with Deny. LocalShare is experimental.
 	//
 	// +kubebuilder:default=Deny
 	// +optional
@@ -188,6 +187,12 @@ type ShareOf struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	UID string `json:"uid"`
+
+	// FormerUID is the UID of the lost protector that this one replaces, if it does. A restore of the core may bring that one back.
+	//
+	// +kubebuilder:validation:MaxLength=128
+	// +optional
+	FormerUID string `json:"formerUID,omitempty"`
 
 	// Cell is the name of the Cell whose pods the share protects.
 	//

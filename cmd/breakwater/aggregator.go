@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	"go.opentelemetry.io/otel/attribute"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -217,6 +218,9 @@ func (f *aggregatorFlags) setUpCell(ctx context.Context, mgr manager.Manager, op
 		return err
 	}
 	options.CellConfig, options.OfShares = cell, f.ofShares
+	if f.ofShares { // otherwise alerts would take it for a replica of the aggregator of the core's protectors
+		options.Metrics = prometheus.WrapRegistererWith(prometheus.Labels{"of": "shares"}, options.Metrics)
+	}
 	if f.shares {
 		options.Shares, err = cluster.New(cell, func(o *cluster.Options) { o.Scheme = mgr.GetScheme() })
 		if err := errors.Join(err, mgr.Add(options.Shares)); err != nil {

@@ -63,7 +63,7 @@
 {{- define "breakwater.rules.aggregator.shares" -}}
 - {apiGroups: [breakwater.dev], resources: [cells], verbs: [get, list, watch, create, update]}
 - {apiGroups: [breakwater.dev], resources: [podprotectors], verbs: [get, list, watch, create, update, delete]}
-- {apiGroups: [breakwater.dev], resources: [podprotectors/status], verbs: [update]}
+- {apiGroups: [breakwater.dev], resources: [cells/status, podprotectors/status], verbs: [update]}
 {{- end }}
 
 {{- define "breakwater.rules.aggregator.cell" -}}

@@ -111,13 +111,20 @@ func (p *process) death() error {
 		strings.Join(lines[max(0, len(lines)-tailLines):], "\n"))
 }
 
+func (p *process) hasEnded() bool {
+	select {
+	case <-p.ended:
+		return true
+	default:
+		return false
+	}
+}
+
 // terminate asks the process to end, and kills it after the grace period.
 func (p *process) terminate(grace time.Duration) {
 	p.expected.Store(true)
-	select {
-	case <-p.ended:
+	if p.hasEnded() {
 		return // another process may have its PID by now
-	default:
 	}
 	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGTERM) // a process that is just ending is no error
 	select {

@@ -99,13 +99,13 @@ func (p *Processes) startOne(ctx context.Context, c component) error {
 	return nil
 }
 
-// MetricsAddresses returns the addresses of the components' metrics by component name. It is empty unless metrics are enabled.
+// MetricsAddresses returns the addresses of the metrics of running components by component name. It is empty unless metrics are enabled.
 func (p *Processes) MetricsAddresses() map[string]string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	addresses := map[string]string{}
 	for name, one := range p.processes {
-		if one.metrics != nil {
+		if one.metrics != nil && !one.hasEnded() {
 			addresses[name] = one.metrics.Address()
 		}
 	}

@@ -21,7 +21,7 @@ import (
 //   - An open share is not below what the protector records (rule S2), and the protector records it (rule S6).
 //   - A recorded share falls only in a write after which all shares and the pods of the other cells add up to the floor (rule S3).
 //
-// A floor that has risen counts as soon as the shares add up to it: a cell that is cut off cannot know it earlier. After a restore of the core,
+// A floor that has risen counts as soon as all shares keep it (rule S4): a cell that is cut off cannot know it earlier. After a restore of the core,
 // records count when their cells have confirmed them. After a restore of a cell's cluster, its share is open when it has entered again
 // (rule S5).
 type shareJudge struct {
@@ -137,12 +137,30 @@ func (j *shareJudge) recordProtector(p *v1alpha1.PodProtector, e *apiserver.Even
 	j.judgeShares(key)
 }
 
-// recordFloor records the floor that the shares promise from now on.
+// recordFloor records the floor that the shares keep from now on.
 func (j *shareJudge) recordFloor(p *sharedProtector, floor int) {
-	if last, isKnown := p.floors.last(); isKnown && len(j.recordedShares(p.stored)) > 0 && j.promisedPods(p.stored) < floor {
+	if last, isKnown := p.floors.last(); isKnown && !j.isKept(p, floor) {
 		floor = min(floor, last)
 	}
 	p.floors.record(floor)
+}
+
+// isKept reports whether the shares keep a floor. If there are fewer pods, each share also covers the pods that are missing.
+func (j *shareJudge) isKept(p *sharedProtector, floor int) bool {
+	missing := max(floor-j.available(p), 0)
+	for cell, share := range j.recordedShares(p.stored) {
+		pods := j.history.cells[cell].available(p.watchedProtector, time.Now())
+		if share < pods+missing && missing > 0 {
+			return false
+		}
+		floor -= min(share, pods)
+	}
+	for cell, truth := range j.history.cells {
+		if entry := quota.CellOf(p.stored, cell); entry == nil || entry.Share == nil {
+			floor -= truth.available(p.watchedProtector, time.Now())
+		}
+	}
+	return floor <= missing
 }
 
 // recordRestoredShares records which shares a restored cluster of a cell has.
@@ -230,7 +248,9 @@ func (j *shareJudge) isOpen(cell string, share *v1alpha1.PodProtector) bool {
 }
 
 // isVoid reports whether a leadership that began at a version of the core wrote before a restore of the core.
-func (j *shareJudge) isVoid(term string) bool { return term == "" || parseVersion(term) < j.restored[coreRecords] }
+func (j *shareJudge) isVoid(term string) bool {
+	return term == "" || parseVersion(term) < j.restored[coreRecords]
+}
 
 // recordedShares returns the shares that a protector records and that are confirmed, by cell.
 func (j *shareJudge) recordedShares(p *v1alpha1.PodProtector) map[string]int {

@@ -101,14 +101,15 @@ func (f *shareFaults) addSteps(steps stepTable) {
 	steps.add(f.deleteShare, DeleteShare)
 }
 
-// cutCore holds the connections of all processes of a cell to the core. Messages in transit arrive when the cut ends.
+// cutCore holds the connections of all processes of a cell to the core, in one or in both directions. Messages in transit arrive when the cut
+// ends.
 func (f *shareFaults) cutCore(s Step) {
 	cell, core := f.env.cell(s).name, f.env.core(s).name
 	f.env.judge.recordCut(cell, s.For)
 	for _, p := range f.processes.allProcesses() {
 		if p.cell == cell && !p.pauseState.hasEnded() {
 			link := p.cores[core]
-			link.Hold()
+			[]func(){link.Hold, link.Hold, link.HoldRequests, link.HoldAnswers}[s.N%4]()
 			f.env.runAfter(s.For, link.Heal)
 		}
 	}
@@ -227,9 +228,14 @@ func drawOutage(s *Scenario, r *rand.Rand) {
 	first := r.IntN(s.Workers)
 	for i := range []int{1, s.Workers}[r.IntN(2)] {
 		s.Steps = append(s.Steps, Step{
-			At: begin + time.Duration(r.IntN(500))*time.Millisecond, What: CutCore, Cell: (first + i) % s.Workers,
+			At: begin + time.Duration(r.IntN(500))*time.Millisecond, What: CutCore, Cell: (first + i) % s.Workers, N: r.IntN(4),
 			For: length + time.Duration(r.IntN(2000))*time.Millisecond,
 		})
+	}
+	if r.IntN(3) == 0 { // the connection flaps
+		for at := begin; at < begin+length; at += time.Duration(200+r.IntN(3000)) * time.Millisecond {
+			s.Steps = append(s.Steps, Step{At: at, What: CutCore, Cell: r.IntN(s.Workers), N: r.IntN(4), For: time.Duration(r.IntN(2000)) * time.Millisecond})
+		}
 	}
 	drawRemovalWave(s, r, begin, length)
 }

@@ -38,9 +38,11 @@ func HasShare(p *v1alpha1.PodProtector, cellID string) bool {
 	return cell != nil && cell.Share != nil
 }
 
-// IsShareOf reports whether a share belongs to a protector, or to a lost one that it replaces.
+// IsShareOf reports whether a share belongs to a protector, to a lost one that it replaces, or to one that replaced it until a restore of the
+// core.
 func IsShareOf(share *v1alpha1.ShareOf, p *v1alpha1.PodProtector) bool {
-	return share.Name == p.Name && (share.UID == string(p.UID) || share.UID == p.Annotations[v1alpha1.AnnotationRestored])
+	return share.Name == p.Name &&
+		(share.UID == string(p.UID) || share.UID == p.Annotations[v1alpha1.AnnotationRestored] || share.FormerUID == string(p.UID))
 }
 
 // SharesOf returns what a protector records of its shares. restored is a version soon after the last restore of the core; 0 if there was none.

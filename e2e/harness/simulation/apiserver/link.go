@@ -66,6 +66,12 @@ func (l *Link) Hold() {
 	l.answers.set(true, false)
 }
 
+// HoldRequests keeps the requests of the client until Heal, and HoldAnswers what the API server sends: they cut one direction.
+func (l *Link) HoldRequests() { l.requests.set(true, false) }
+
+// HoldAnswers is described at HoldRequests.
+func (l *Link) HoldAnswers() { l.answers.set(true, false) }
+
 // HoldWatches keeps the events of watches until Heal.
 func (l *Link) HoldWatches() { l.watches.set(true, false) }
 
