@@ -108,7 +108,8 @@ func proofs() []proof {
 		}, "|") + ")$"},
 		{judgeTests, []string{"./e2e/harness/simulation"}, "^TestTheJudge"},
 		{"properties of shares", []string{"./internal/core/floorshare", "./internal/core/quota", "./internal/core/removal"}, "^(" + strings.Join([]string{
-			"TestMayRecord", "TestNextAfterRestore", "TestAllStatesKeepTheFloor", "TestSharesComeToRest", "TestCellsWithSharesCountForTheirShares", "TestShareRecordsThatItWantsBudget",
+			"TestMayRecord", "TestNextAfterRestore", "TestAllStatesKeepTheFloor", "TestSharesComeToRest", "TestCellsWithSharesCountForTheirShares",
+			"TestShareRecordsThatItWantsBudget",
 			"TestMergeReservations", "TestSharesOfRestoredCore", "TestAwaitsConfirmation", "TestWithShares",
 		}, "|") + ")$"},
 		{"simulation of shares", []string{"./e2e/harness/simulation"}, "^TestShareSeeds$"},
