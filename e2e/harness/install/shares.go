@@ -2,6 +2,7 @@ package install
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 
@@ -9,10 +10,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"github.com/breakwater-k8s/breakwater/api/crds"
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
 // ShareAggregatorName returns the name of the aggregator that counts for the shares of a worker.
@@ -53,8 +56,18 @@ func (i *Installation) prepareShares(ctx context.Context) error {
 				return fmt.Errorf("create %s in cluster %s: %w", own.GetName(), worker.Name(), err)
 			}
 		}
+		if err := awaitAPI(ctx, c); err != nil {
+			return fmt.Errorf("wait for the API of Breakwater in cluster %s: %w", worker.Name(), err)
+		}
 	}
 	return nil
+}
+
+// awaitAPI returns when a cluster serves PodProtectors and Cells, some time after their CustomResourceDefinitions were created.
+func awaitAPI(ctx context.Context, c client.Client) error {
+	return wait.PollUntilContextCancel(ctx, readyPause, true, func(ctx context.Context) (bool, error) {
+		return errors.Join(c.List(ctx, &v1alpha1.PodProtectorList{}), c.List(ctx, &v1alpha1.CellList{})) == nil, nil
+	})
 }
 
 // shareAggregators returns the aggregators of the shares.
