@@ -31,18 +31,20 @@ type options struct {
 	outDir  string
 	scale   int
 	soak    time.Duration
+	outage  time.Duration
 	program string
 }
 
 func main() {
 	var o options
-	flag.Uint64Var(&o.seed, "seed", 1, "random seed (`number`) of the first round")
+	flag.Uint64Var(&o.seed, "seed", 1, "random seed (`number`) of the first round, which alone has the scenarios core-outage")
 	flag.Uint64Var(&o.seeds, "seeds", 3, "`number` of rounds, each with the next seed")
 	flag.StringVar(&o.only, "only", "", "`pattern` of the names of the scenarios to run")
 	flag.BoolVar(&o.list, "list", false, "list the scenarios")
 	flag.StringVar(&o.outDir, "out", "chaos-report", "`directory` for index.html, report.json and the trace of each scenario")
 	flag.IntVar(&o.scale, "scale", 1, "multiplies pods, floor, clients and the duration of a storm")
 	flag.DurationVar(&o.soak, "soak", 0, "`duration` of the soak; 0 means 30m if -only selects nothing else, otherwise 2m")
+	flag.DurationVar(&o.outage, "outage", 0, "`duration` of the outages in the scenarios core-outage; 0 means 5m for the rollout and 30s for the storms")
 	flag.StringVar(&o.program, "program", "bin/breakwater", "`path` of breakwater")
 	flag.Parse()
 	ctrllog.SetLogger(logr.Discard()) // client libraries warn if no logger is set
@@ -99,6 +101,7 @@ type player struct {
 	folder string // of logs
 	report *chaos.Report
 	stage  *chaos.Stage
+	shares bool // of the stage
 	opened int
 }
 
@@ -112,12 +115,21 @@ func play(ctx context.Context, out io.Writer, o options, scenarios []chaos.Scena
 	defer p.close(ctx)
 	for i := range uint64(len(scenarios)) * o.seeds {
 		scenario, seed := scenarios[i%uint64(len(scenarios))], o.seed+i/uint64(len(scenarios))
+		if scenario.NeedsShares() && seed != o.seed {
+			continue
+		}
+		if err := p.prepareStage(ctx, scenario.NeedsShares()); err != nil {
+			return p.report, err
+		}
 		if err := p.run(ctx, scenario.Name, seed, func(plan chaos.Plan) (chaos.Result, error) { return p.stage.Play(ctx, scenario, plan) }); err != nil {
 			return p.report, err
 		}
 	}
 	if o.soak == 0 {
 		return p.report, nil
+	}
+	if err := p.prepareStage(ctx, false); err != nil {
+		return p.report, err
 	}
 	return p.report, p.run(ctx, chaos.SoakName, o.seed, func(plan chaos.Plan) (chaos.Result, error) {
 		result, growth, err := p.stage.Soak(ctx, o.soak, plan)
@@ -128,17 +140,28 @@ func play(ctx context.Context, out io.Writer, o options, scenarios []chaos.Scena
 	})
 }
 
-// run adds the result of one scenario to the report. Its error means that no other scenario can run.
-func (p *player) run(ctx context.Context, name string, seed uint64, play func(chaos.Plan) (chaos.Result, error)) error {
-	if p.stage == nil {
-		p.opened++
-		var err error
-		if p.stage, err = open(ctx, p.options, filepath.Join(p.folder, fmt.Sprint(p.opened))); err != nil {
+// prepareStage opens a stage, with shares or without, unless it is open.
+func (p *player) prepareStage(ctx context.Context, shares bool) error {
+	if p.stage != nil && p.shares != shares {
+		if err := p.stage.Close(ctx); err != nil {
 			return err
 		}
+		p.stage = nil
 	}
+	if p.stage != nil {
+		return nil
+	}
+	p.opened++
+	p.shares = shares
+	var err error
+	p.stage, err = open(ctx, p.options, filepath.Join(p.folder, fmt.Sprint(p.opened)), shares)
+	return err
+}
+
+// run adds the result of one scenario to the report. Its error means that no other scenario can run.
+func (p *player) run(ctx context.Context, name string, seed uint64, play func(chaos.Plan) (chaos.Result, error)) error {
 	began := time.Now()
-	result, err := play(chaos.Plan{Seed: seed, Scale: p.scale, Traces: p.outDir})
+	result, err := play(chaos.Plan{Seed: seed, Scale: p.scale, Outage: p.outage, Traces: p.outDir})
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -152,7 +175,7 @@ func (p *player) run(ctx context.Context, name string, seed uint64, play func(ch
 		p.stage = nil
 	}
 	_, _ = fmt.Fprintf(p.out, "%s, seed %d, after %.0f s: %s\n", name, seed, time.Since(began).Seconds(), verdict)
-	p.report.Scenarios = append(p.report.Scenarios, result)
+	p.report.Add(result)
 	return p.report.Write(p.outDir) // so that the user can read partial results
 }
 
@@ -168,7 +191,7 @@ func (p *player) close(ctx context.Context) {
 	os.RemoveAll(p.folder)
 }
 
-func open(ctx context.Context, o options, folder string) (*chaos.Stage, error) {
+func open(ctx context.Context, o options, folder string, shares bool) (*chaos.Stage, error) {
 	program, err := filepath.Abs(o.program)
 	if err != nil {
 		return nil, err
@@ -177,6 +200,6 @@ func open(ctx context.Context, o options, folder string) (*chaos.Stage, error) {
 		return nil, err
 	}
 	return chaos.OpenStage(ctx, chaos.StageOptions{
-		Program: program, Binaries: filepath.SplitList(os.Getenv(local.BinariesVariable)), Dir: folder, Log: logr.Discard(),
+		Program: program, Binaries: filepath.SplitList(os.Getenv(local.BinariesVariable)), Dir: folder, Log: logr.Discard(), Shares: shares,
 	})
 }

@@ -24,6 +24,8 @@ type Plan struct {
 	Seed uint64
 	// Scale makes storms larger and longer; at least 1.
 	Scale int
+	// Outage is how long the core is unreachable in the scenarios that outlive it; 0 means five minutes for the rollout, and less for storms.
+	Outage time.Duration
 	// Traces is the folder for the evidence of each scenario.
 	Traces string
 }
@@ -66,9 +68,11 @@ type play struct {
 	attacks         *attacks
 	histories       []*cellHistory
 	outages         []Outage
-	pauseLock       sync.RWMutex // locked to make the storm pause
-	extraPods       int          // pods that are deployed after the fault, in addition to the surplus
-	coreBackup      string       // taken by beforeStorm, if the scenario needs one
+	pauseLock       sync.RWMutex  // locked to make the storm pause
+	extraPods       int           // pods that are deployed after the fault, in addition to the surplus
+	coreBackup      string        // taken by beforeStorm, if the scenario needs one
+	supplies        int           // how many times supply deployed pods
+	outageResult    *OutageResult // nil unless the cells have shares
 	faultBegan      time.Duration
 	faultEnded      time.Duration
 	statusRecovered time.Duration
@@ -78,16 +82,25 @@ type play struct {
 // result then still has all results so far.
 func (s *Stage) Play(ctx context.Context, scenario Scenario, plan Plan) (Result, error) {
 	p := &play{
-		stage: s, plan: plan, scenario: scenario, floor: plan.size().floor,
+		stage: s, plan: plan, scenario: scenario,
 		random: rand.New(rand.NewPCG(plan.Seed, scenario.hash())),
-		app:    storm.Application{Namespace: scenario.namespace(plan.Seed), Name: application, Pods: plan.size().pods},
+		app:    storm.Application{Namespace: scenario.namespace(plan.Seed), Name: application},
 	}
+	p.app.Pods, p.floor = scenario.size(plan)
 	p.attacks = &attacks{scope: p.app.Scope(s.Cells), pauseLock: &p.pauseLock}
 	result := Result{Name: scenario.Name, Seed: plan.Seed, Floor: p.floor}
+	if scenario.shares {
+		p.outageResult = newOutageResult(scenario)
+		result.CoreOutage = p.outageResult
+	}
 	if err := p.prepare(ctx); err != nil {
 		return result, fmt.Errorf("prepare: %w", err)
 	}
-	err := p.runStorm(ctx)
+	run := p.runStorm
+	if scenario.rollout {
+		run = p.rollOutWithoutCore
+	}
+	err := run(ctx)
 	if err == nil {
 		err = p.recover(ctx)
 	}
@@ -104,13 +117,13 @@ func (s *Stage) Play(ctx context.Context, scenario Scenario, plan Plan) (Result,
 func (p *play) prepare(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*waitTimeout)
 	defer cancel()
-	if err := p.stage.protect(ctx, p.app.Namespace, application, p.floor); err != nil {
+	if err := p.stage.protect(ctx, p.app.Namespace, application, p.floor, p.scenario.coreOutage()); err != nil {
 		return err
 	}
 	if err := p.stage.awaitWebhookCaches(ctx, p.app.Namespace); err != nil {
 		return err
 	}
-	if err := p.app.Deploy(ctx, p.stage.Cells); err != nil {
+	if err := p.deploy(ctx); err != nil {
 		return err
 	}
 	var err error
@@ -124,12 +137,27 @@ func (p *play) prepare(ctx context.Context) error {
 	if err := poll(ctx, p.checkStatus); err != nil {
 		return err
 	}
+	if p.scenario.shares {
+		if err := poll(ctx, p.checkShares); err != nil {
+			return err
+		}
+	}
 	p.start = time.Now()
 	p.journal = NewJournal(p.start)
 	if err := p.beginHistories(ctx); err != nil || p.scenario.beforeStorm == nil {
 		return err
 	}
 	return p.scenario.beforeStorm(ctx, p)
+}
+
+// deploy creates the pods of the application.
+func (p *play) deploy(ctx context.Context) error {
+	if p.scenario.rollout {
+		p.app.GraceSeconds = []int64{1} // one Deployment in each cell
+	} else if p.scenario.shares {
+		return p.app.DeployBare(ctx, p.stage.Cells) // a cell has to use up its budget, see stormWithoutCore
+	}
+	return p.app.Deploy(ctx, p.stage.Cells)
 }
 
 // judge fills the result with the conclusions from the evidence.

@@ -21,8 +21,8 @@ func TestScaleMakesStormsLargerAndLonger(t *testing.T) {
 func TestScenarioNamesAreUnique(t *testing.T) {
 	seen := map[string]bool{}
 	for _, scenario := range Scenarios() {
-		if name := slug(scenario.Name); seen[name] || name == "" || scenario.fault == nil {
-			t.Errorf("scenario %q: file %q, fault %t", scenario.Name, name, scenario.fault != nil)
+		if name := slug(scenario.Name); seen[name] || name == "" || (scenario.fault == nil) != scenario.rollout {
+			t.Errorf("scenario %q: file %q, fault %t, rollout %t", scenario.Name, name, scenario.fault != nil, scenario.rollout)
 		} else {
 			seen[name] = true
 		}

@@ -16,22 +16,22 @@ import (
 )
 
 // protect creates a namespace in the core, and a protector of an application in it.
-func (s *Stage) protect(ctx context.Context, namespace, name string, floor int) error {
+func (s *Stage) protect(ctx context.Context, namespace, name string, floor int, outage v1alpha1.CoreOutage) error {
 	// Scenarios are torn down on purpose, one after the other, so the release of their protectors is confirmed beforehand.
 	confirmed := map[string]string{v1alpha1.AnnotationConfirmRelease: "true"}
 	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Annotations: confirmed}}
 	if err := s.protectors.Create(ctx, object); err != nil {
 		return fmt.Errorf("create namespace %s in cluster %s: %w", namespace, s.Core.Name(), err)
 	}
-	return s.createProtector(ctx, namespace, name, floor)
+	return s.createProtector(ctx, namespace, name, floor, outage)
 }
 
 // createProtector creates a protector of an application.
-func (s *Stage) createProtector(ctx context.Context, namespace, name string, floor int) error {
+func (s *Stage) createProtector(ctx context.Context, namespace, name string, floor int, outage v1alpha1.CoreOutage) error {
 	rate := int32(200)
 	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	p.Spec.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": name}}
-	p.Spec.MinAvailable = v1alpha1.Pods(int32(floor))
+	p.Spec.MinAvailable, p.Spec.CoreOutage = v1alpha1.Pods(int32(floor)), outage
 	p.Spec.AdmissionHistory.AggregationRateMillis = &rate
 	if err := s.protectors.Create(ctx, p); err != nil {
 		return fmt.Errorf("create protector %s in cluster %s: %w", name, s.Core.Name(), err)

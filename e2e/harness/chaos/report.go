@@ -29,6 +29,8 @@ type Result struct {
 	RecoverySeconds float64 `json:"recoverySeconds"`
 	// Dropped counts pods that stopped being available by themselves.
 	Dropped int `json:"dropped"`
+	// CoreOutage is nil unless cells had to continue without the core.
+	CoreOutage *OutageResult `json:"coreOutage,omitempty"`
 	// Unreviewed counts the requests of this program that were refused because no webhook could be called.
 	Unreviewed int `json:"unreviewed"`
 	// Files is the name, without extension, of the files with the evidence and the picture.
@@ -83,6 +85,20 @@ type Report struct {
 	// Soak is nil without a soak. SoakGrowthPercent is its greatest growth of memory.
 	Soak              *Growth  `json:"soak,omitempty"`
 	SoakGrowthPercent *float64 `json:"soak_growth_pct,omitempty"`
+	// CoreOutages is nil unless cells had to continue without the core.
+	*CoreOutages
+}
+
+// Add adds the result of a scenario.
+func (r *Report) Add(result Result) {
+	r.Scenarios = append(r.Scenarios, result)
+	if result.CoreOutage == nil {
+		return
+	}
+	if r.CoreOutages == nil {
+		r.CoreOutages = &CoreOutages{}
+	}
+	r.addOutage(result)
 }
 
 // SetGrowth sets what grew in the soak.

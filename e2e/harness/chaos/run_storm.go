@@ -13,14 +13,14 @@ import (
 
 // runStorm runs the storm, injects the fault in its middle, and returns when the storm is over.
 func (p *play) runStorm(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 3*waitTimeout)
+	ctx, cancel := context.WithTimeout(ctx, 3*waitTimeout+p.plan.Outage)
 	defer cancel()
 	stormCtx, stopStorm := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer stopStorm()
 	all := &clients{
-		journal: p.journal, recorder: p.recorder, number: p.plan.size().clients, pause: clientPause, seed: p.random.Uint64(),
+		journal: p.journal, recorder: p.recorder, number: p.plan.size().clients, pause: p.scenario.pause(), seed: p.random.Uint64(),
 		pauseLock: &p.pauseLock,
 	}
 	running.Go(func() { all.run(stormCtx) })

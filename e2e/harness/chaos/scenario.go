@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
 )
@@ -22,6 +23,35 @@ type Scenario struct {
 	reviewed bool
 	// fillsDisk excludes it from systems that cannot run it.
 	fillsDisk bool
+	// shares gives each cell a share of the floor. rollout replaces the storm and its fault by rollouts and drains.
+	shares, rollout bool
+}
+
+// NeedsShares reports whether the scenario needs a stage with Shares: its cells continue without the core. It takes minutes.
+func (s Scenario) NeedsShares() bool { return s.shares }
+
+// coreOutage returns what the cells do without the core.
+func (s Scenario) coreOutage() v1alpha1.CoreOutage {
+	if s.shares {
+		return v1alpha1.CoreOutageLocalShare
+	}
+	return v1alpha1.CoreOutageDeny
+}
+
+// pause returns the average pause of a client.
+func (s Scenario) pause() time.Duration {
+	if s.shares {
+		return outagePause
+	}
+	return clientPause
+}
+
+// size returns the number of pods, and the floor.
+func (s Scenario) size(plan Plan) (pods, floor int) {
+	if s.rollout {
+		return rolloutPods * plan.Scale, rolloutFloor * plan.Scale
+	}
+	return plan.size().pods, plan.size().floor
 }
 
 func (s Scenario) hash() uint64 {
@@ -63,5 +93,13 @@ func Scenarios() []Scenario {
 		{Name: "a worker is restored from a backup, and its revisions decrease", fault: restoreWorker(0)},
 		{Name: "a worker is restored from a backup, and its revisions continue", fault: restoreWorker(revisionBump)},
 	}
+	storm := func(what string, lose coreLoss) Scenario {
+		return Scenario{Name: "core-outage: " + what + " during a storm", fault: stormWithoutCore(lose), shares: true}
+	}
+	all = append(all,
+		storm("the core's API server is paused", freezeCore), storm("the core's API server is killed", killCore),
+		storm("the connections of all cells stall", stallAll), storm("one cell is cut off", cutOffOne),
+		Scenario{Name: "core-outage: the core's API server is killed during a rollout and drains", shares: true, rollout: true},
+	)
 	return slices.DeleteFunc(all, func(s Scenario) bool { return s.fillsDisk && !local.CanFillDisks })
 }

@@ -131,7 +131,7 @@ func churn(ctx context.Context, p *play) error {
 		err := errors.Join(
 			p.rollOut(ctx, turn),
 			bare.DeployBare(ctx, p.stage.Cells),
-			p.stage.createProtector(ctx, p.app.Namespace, other.Name, churnPods/2),
+			p.stage.createProtector(ctx, p.app.Namespace, other.Name, churnPods/2, p.scenario.coreOutage()),
 			other.DeployBare(ctx, p.stage.Cells),
 		)
 		if err != nil {
@@ -147,7 +147,11 @@ func churn(ctx context.Context, p *play) error {
 
 // rollOut changes the pod template of all Deployments of the application.
 func (p *play) rollOut(ctx context.Context, turn int) error {
-	patch := fmt.Appendf(nil, `{"spec":{"template":{"metadata":{"annotations":{"turn":"%d"}}}}}`, turn)
+	return p.patchDeployments(ctx, fmt.Appendf(nil, `{"spec":{"template":{"metadata":{"annotations":{"turn":"%d"}}}}}`, turn))
+}
+
+// patchDeployments patches all Deployments of the application.
+func (p *play) patchDeployments(ctx context.Context, patch []byte) error {
 	for _, cell := range p.stage.Cells {
 		deployments := cell.Client.AppsV1().Deployments(p.app.Namespace)
 		list, err := deployments.List(ctx, metav1.ListOptions{})
@@ -156,7 +160,7 @@ func (p *play) rollOut(ctx context.Context, turn int) error {
 		}
 		for _, d := range list.Items {
 			if _, err := deployments.Patch(ctx, d.Name, "application/strategic-merge-patch+json", patch, metav1.PatchOptions{}); err != nil {
-				return fmt.Errorf("roll out Deployment %s in cell %s: %w", d.Name, cell.Name, err)
+				return fmt.Errorf("patch Deployment %s in cell %s: %w", d.Name, cell.Name, err)
 			}
 		}
 	}

@@ -39,6 +39,7 @@ type Stage struct {
 	dir        string
 	protectors client.Client
 	etcds      []*clientv3.Client // of the workers
+	shares     []client.Client    // of the workers
 	proxies    map[connection]*federation.Proxy
 }
 
@@ -53,6 +54,8 @@ type StageOptions struct {
 	// Dir takes data, logs and certificates. It must exist and be empty.
 	Dir string
 	Log logr.Logger
+	// Shares installs what the scenarios need that outlive the core.
+	Shares bool
 }
 
 // OpenStage starts everything and returns when the webhooks deny what they should.
@@ -97,14 +100,18 @@ func (s *Stage) open(ctx context.Context, options StageOptions) error {
 		if err != nil {
 			return err
 		}
-		s.Cells, s.etcds = append(s.Cells, cell), append(s.etcds, etcd)
+		shares, err := install.Client(worker)
+		if err != nil {
+			return err
+		}
+		s.Cells, s.etcds, s.shares = append(s.Cells, cell), append(s.etcds, etcd), append(s.shares, shares)
 	}
 	if err := s.putProxies(ctx); err != nil {
 		return err
 	}
 	s.Breakwater, err = install.Start(ctx, install.Options{
 		Program: options.Program, Dir: options.Dir, Cores: s.federation.Cores(), Workers: s.Workers,
-		AdmissionDeadline: admissionDeadline, Kubeconfig: s.kubeconfig, Metrics: true,
+		AdmissionDeadline: admissionDeadline, Kubeconfig: s.kubeconfig, Metrics: true, Shares: options.Shares,
 		AggregatorArguments: []string{"--lease-duration=" + leaseDuration.String()},
 	})
 	if err != nil {
