@@ -37,6 +37,10 @@ func TestSharedSeedIsDeterministic(t *testing.T) {
 	playTwice(t, []uint64{1, 7, 1164}, simulation.DrawShared)
 }
 
+func TestShareSeedIsDeterministic(t *testing.T) {
+	playTwice(t, []uint64{2, 62, 192}, simulation.DrawShares)
+}
+
 func playTwice(t *testing.T, all []uint64, draw func(seed uint64) simulation.Scenario) {
 	t.Helper()
 	runs := 2
