@@ -127,7 +127,7 @@ sim: ## Play seeds of the simulation, half of them on each of two cores (SEEDS=2
 
 .PHONY: mutants
 mutants: ## Put each known fault into the safety rules and show that the proof catches it (ARGS="-only PATTERN")
-	@go run ./hack/mutants -table docs/concepts/safety.md $(ARGS)
+	@$(call with_control_planes) go run ./hack/mutants -table docs/concepts/safety.md $(ARGS)
 
 .PHONY: evidence
 evidence: ## Compare what a refactoring must not change with what was recorded; differences are in .evidence/ (ARGS=-update to record)

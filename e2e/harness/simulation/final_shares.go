@@ -71,7 +71,8 @@ func (sc *shareChecks) calmProblem() string {
 			}
 			cell := quota.CellOf(decides, worker.name)
 			counted, want := int(cell.Aggregation.CountedReplicas), sc.env.judge.history.cells[worker.name].available(sc.known(p).watchedProtector, time.Now())
-			if open := countOpenReservations(&cell.AdmissionHistory); counted != want || open > 0 {
+			recorded := int(quota.CellOf(p, worker.name).Aggregation.CountedReplicas)
+			if open := countOpenReservations(&cell.AdmissionHistory); counted != want || recorded != want || open > 0 {
 				return fmt.Sprintf("protector %s has %d pods of %s in %s with %d reservations, want %d pods", p.Name, counted, worker.name, decides.Name, open, want)
 			}
 		}
