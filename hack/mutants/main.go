@@ -55,9 +55,8 @@ func (p proof) isFor(m mutant) bool {
 const judgeTests = "tests of the judge"
 
 // proofs returns all proofs, the cheapest first.
-
 func proofs() []proof {
-	return []proof{
+	return append(shareProofs(), []proof{
 		{"properties", []string{
 			"./internal/core/quota", "./internal/sharding/slot", "./internal/core/podhealth", "./internal/core/policy", "./internal/clusters",
 			"./aggregator", "./webhook",
@@ -107,16 +106,24 @@ func proofs() []proof {
 			"TestBatchDecidesLikeSingleDecisionsWithDomainLoss",
 		}, "|") + ")$"},
 		{judgeTests, []string{"./e2e/harness/simulation"}, "^TestTheJudge"},
-		{"properties of shares", []string{"./internal/core/floorshare", "./internal/core/quota", "./internal/core/removal", "./aggregator"}, "^(" + strings.Join([]string{
+		{"simulation", []string{"./e2e/harness/simulation"}, "^TestSeeds$"},
+		{"simulation of shards", []string{"./e2e/harness/simulation"}, "^TestSharedSeeds$"},
+		{"corpus", []string{"./e2e/harness/simulation"}, "^TestCorpus$"},
+		{"properties at length", []string{"./aggregator", "-rapid.checks=40000"}, "^TestSettlementKeepsReservationsInFlight$"},
+	}...)
+}
+
+// shareProofs returns the proofs of rules S1 to S6, the cheapest first.
+func shareProofs() []proof {
+	return []proof{
+		{"properties of shares", []string{
+			"./internal/core/floorshare", "./internal/core/quota", "./internal/core/removal", "./aggregator",
+		}, "^(" + strings.Join([]string{
 			"TestMayRecord", "TestNextAfterRestore", "TestAllStatesKeepTheFloor", "TestSharesComeToRest", "TestCellsWithSharesCountForTheirShares",
 			"TestShareRecordsThatItWantsBudget", "TestShareCountsOnlyPodsOfItsCell",
 			"TestMergeReservations", "TestSharesOfRestoredCore", "TestAwaitsConfirmation", "TestWithShares",
 		}, "|") + ")$"},
 		{"simulation of shares", []string{"./e2e/harness/simulation"}, "^TestShareSeeds$"},
-		{"simulation", []string{"./e2e/harness/simulation"}, "^TestSeeds$"},
-		{"simulation of shards", []string{"./e2e/harness/simulation"}, "^TestSharedSeeds$"},
-		{"corpus", []string{"./e2e/harness/simulation"}, "^TestCorpus$"},
-		{"properties at length", []string{"./aggregator", "-rapid.checks=40000"}, "^TestSettlementKeepsReservationsInFlight$"},
 	}
 }
 
