@@ -65,11 +65,14 @@ func (sc *shareChecks) calmProblem() string {
 			return problem
 		}
 		for _, worker := range sc.env.workers {
-			decides := p
+			decides, in := p, sc.env.cores[0]
 			if share := sc.shareOf(worker, p); share != nil {
-				decides = share
+				decides, in = share, worker
 			}
 			cell := quota.CellOf(decides, worker.name)
+			if term := parseVersion(cell.Aggregation.TermVersion); term < in.restoredVersion || cell.Aggregation.Void {
+				return fmt.Sprintf("protector %s has counts in %s of a leadership that began at %d, restored at %d", decides.Name, in.name, term, in.restoredVersion)
+			}
 			counted, want := int(cell.Aggregation.CountedReplicas), sc.env.judge.history.cells[worker.name].available(sc.known(p).watchedProtector, time.Now())
 			recorded := int(quota.CellOf(p, worker.name).Aggregation.CountedReplicas)
 			if open := countOpenReservations(&cell.AdmissionHistory); counted != want || recorded != want || open > 0 {

@@ -139,7 +139,7 @@ func (p *Protector) MayRecord(cell string, to int) bool {
 	if own.Shared && !own.Void && to >= own.Floor {
 		return true
 	}
-	if p.FloorUnknown {
+	if p.FloorUnknown || !own.Shared && own.Uncounted { // its pods are kept now, and no sum shows them
 		return false
 	}
 	own.Shared, own.Floor, own.Void = true, to, false

@@ -30,7 +30,13 @@ func TestMayRecord(t *testing.T) {
 		"nor because of one while there are few pods (S5)": {change: func(p *floorshare.Protector) { p.Cells[1].Void, p.Cells[0].Available = true, 5 }, to: 5},
 		"a void record may be replaced by what is enough":  {change: func(p *floorshare.Protector) { p.Cells[0].Void = true }, to: 5, want: true},
 		"a void record may not be replaced by less":        {change: func(p *floorshare.Protector) { p.Cells[0].Void = true }, to: 4},
-		"not while the floor is unknown":                   {change: func(p *floorshare.Protector) { p.FloorUnknown = true }, to: 5},
+		"a cell may not enter before it is counted": {
+			change: func(p *floorshare.Protector) {
+				p.Cells[0] = floorshare.Cell{Name: "a", Uncounted: true}
+				p.Cells[1].Floor = 10
+			},
+		},
+		"not while the floor is unknown": {change: func(p *floorshare.Protector) { p.FloorUnknown = true }, to: 5},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			if got := protector(c.change).MayRecord("a", c.to); got != c.want {

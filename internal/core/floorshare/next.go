@@ -68,7 +68,7 @@ func (p *Protector) confirmClosed(own Cell) Step {
 
 // enter returns the step by which a cell gets a share.
 func (p *Protector) enter(own Cell) Step {
-	if p.FloorUnknown || own.Void {
+	if p.FloorUnknown || own.Void || own.Uncounted {
 		return Step{}
 	}
 	all := 0
@@ -117,7 +117,7 @@ func (p *Protector) missing(own Cell, local Local) int {
 		return max(own.Available-own.Reserved, 0) + short - slack - own.Floor
 	default:
 		left := max(own.Available, local.Available) - local.Reserved
-		return min(divideUp(short*own.Slack(), slack), own.Slack(), max(left-local.Floor, 0))
+		return min(divideUp(short*own.Slack(), slack), own.Slack(), max(left-own.Floor, 0))
 	}
 }
 

@@ -135,6 +135,17 @@ func checkRest(t *rapid.T, p *floorshare.Protector, locals []floorshare.Local) {
 	}
 }
 
+// A step that has stopped after it raised the share in the cell does not keep the cell from making up for others (rule S4).
+func TestNextAfterAnInterruptedRaise(t *testing.T) {
+	p := &floorshare.Protector{Floor: 13, Cells: []floorshare.Cell{
+		{Name: "a", Shared: true, Floor: 4, Available: 5}, {Name: "b", Shared: true, Floor: 5, Available: 3}, {Name: "c", Shared: true, Floor: 6, Available: 5},
+	}}
+	got := floorshare.Next(p, "a", floorshare.Local{Exists: true, Floor: 7, Available: 5}, true)
+	if want := (floorshare.Step{Kind: floorshare.Raise, Floor: 5}); got != want {
+		t.Errorf("Next() = %+v, want %+v", got, want)
+	}
+}
+
 // After a restore of the core, an open share is recorded as it is, a closed one as the floor needs it, and nothing else moves (rule S5).
 func TestNextAfterRestore(t *testing.T) {
 	recorded := floorshare.Cell{Name: "a", Shared: true, Floor: 3, Available: 9}
