@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"errors"
 	"net"
 	"slices"
 	"testing"
@@ -107,5 +108,19 @@ func TestDeletedProtectorRefusesNothing(t *testing.T) {
 	results, err := d.core.reserver.batches.DoAll(t.Context(), types.NamespacedName{Namespace: "default", Name: "web"}, ops)
 	if err != nil || len(results) != 2 || results[0].kind != resultReleased || results[1].kind != resultReleased {
 		t.Errorf("answers %+v, error %v; want both to report that the protector does not exist", results, err)
+	}
+}
+
+// Its protector still decides, and gives the cell another share (rule S6).
+func TestDeletedShareRefusesAll(t *testing.T) {
+	of, share := memoryProtector("web", 5, 9), memoryProtector("web.share", 5, 9)
+	of.UID, of.Status.Cells[0].Share = "1", &v1alpha1.CellShare{Floor: 5}
+	share.Spec.ShareOf = &v1alpha1.ShareOf{Name: "web", UID: "1", Cell: memoryCell}
+	d := newMemoryFixture(t, of, share)
+	d.setFault(func(write func() error) error {
+		return errors.Join(d.client.Delete(t.Context(), share.DeepCopy()), write())
+	})
+	if answer := d.remove(t.Context(), memoryPod("web-0")); answer.Allowed {
+		t.Errorf("a removal is allowed whose share was deleted before it was reserved: %+v", answer)
 	}
 }

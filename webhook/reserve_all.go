@@ -50,6 +50,9 @@ func (s *chargeReserver) reserveAll(ctx context.Context, charges []removal.Charg
 		verdict := result.verdict
 		attempted.byPeer = result.kind == resultByPeer
 		switch {
+		case result.kind == resultReleased && c.Protector.Spec.ShareOf != nil: // rule S6: its protector decides, or another share
+			s.returner.giveBack(ctx, reserved, attempt)
+			return removal.Deny(charges, c, quota.Verdict{Outcome: quota.DeniedShared}, r)
 		case result.kind == resultReleased:
 			continue
 		case !verdict.Outcome.Admitted() && attempt.Force && verdict.Outcome != quota.DeniedShared: // rule S6: another object decides

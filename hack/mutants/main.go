@@ -117,10 +117,10 @@ func proofs() []proof {
 func shareProofs() []proof {
 	return []proof{
 		{"properties of shares", []string{
-			"./internal/core/floorshare", "./internal/core/quota", "./internal/core/removal", "./aggregator",
+			"./internal/core/floorshare", "./internal/core/quota", "./internal/core/removal", "./aggregator", "./webhook",
 		}, "^(" + strings.Join([]string{
 			"TestMayRecord", "TestNextAfterRestore", "TestAllStatesKeepTheFloor", "TestSharesComeToRest", "TestCellsWithSharesCountForTheirShares",
-			"TestShareRecordsThatItWantsBudget", "TestShareCountsOnlyPodsOfItsCell",
+			"TestShareRecordsThatItWantsBudget", "TestShareCountsOnlyPodsOfItsCell", "TestDeletedShareRefusesAll",
 			"TestMergeReservations", "TestSharesOfRestoredCore", "TestAwaitsConfirmation", "TestWithShares",
 		}, "|") + ")$"},
 		{"simulation of shares", []string{"./e2e/harness/simulation"}, "^TestShareSeeds$"},
