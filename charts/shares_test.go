@@ -175,7 +175,7 @@ func TestOnlyBreakwaterChangesSharesOfItsCells(t *testing.T) {
 		"delete its Cell": {func(ctx context.Context, user client.Client) error {
 			return user.Delete(ctx, w.cells["shop"], client.DryRunAll)
 		}, []string{jane}},
-		"write the status of its Cell":     {statusOfCell("shop"), []string{counter, jane}},
+		"write the status of its Cell":     {statusOfCell("shop"), []string{mover, counter, jane}},
 		"write the status of another Cell": {statusOfCell("east"), []string{jane}},
 	} {
 		t.Run(claim, func(t *testing.T) {
