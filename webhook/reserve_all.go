@@ -47,13 +47,10 @@ func (s *chargeReserver) reserveAll(ctx context.Context, charges []removal.Charg
 			s.returner.giveBack(ctx, append(reserved, attempted), attempt)
 			return removal.DenyUnreachable(charges, c, r, clientReason(err))
 		}
-		verdict := result.verdict
+		verdict := verdictOf(c, result)
 		attempted.byPeer = result.kind == resultByPeer
 		switch {
-		case result.kind == resultReleased && c.Protector.Spec.ShareOf != nil: // rule S6: its protector decides, or another share
-			s.returner.giveBack(ctx, reserved, attempt)
-			return removal.Deny(charges, c, quota.Verdict{Outcome: quota.DeniedShared}, r)
-		case result.kind == resultReleased:
+		case result.kind == resultReleased && c.Protector.Spec.ShareOf == nil:
 			continue
 		case !verdict.Outcome.Admitted() && attempt.Force && verdict.Outcome != quota.DeniedShared: // rule S6: another object decides
 			forced = &removal.Override{Verdict: removal.VerdictReason(verdict.Outcome), DeniedBy: &c}
@@ -79,6 +76,14 @@ func (s *chargeReserver) reserveAll(ctx context.Context, charges []removal.Charg
 	answer := removal.AllowCharged(removal.VerdictReserved, admitting)
 	answer.Overridden = forced
 	return answer
+}
+
+// verdictOf returns the verdict of a result. A share that no longer exists denies: its protector decides now, or another share (rule S6).
+func verdictOf(c removal.Charge, result opResult) quota.Verdict {
+	if result.kind == resultReleased && c.Protector.Spec.ShareOf != nil {
+		return quota.Verdict{Outcome: quota.DeniedShared}
+	}
+	return result.verdict
 }
 
 // clientReason returns the reason that a client sees for an error.
