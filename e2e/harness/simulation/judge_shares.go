@@ -156,7 +156,11 @@ func (j *shareJudge) isKept(p *sharedProtector, floor int) bool {
 		floor -= min(share, pods)
 	}
 	for cell, truth := range j.history.cells {
-		if entry := quota.CellOf(p.stored, cell); entry == nil || entry.Share == nil {
+		entry := quota.CellOf(p.stored, cell)
+		if entry == nil { // the protector has just been recreated, and its shares are not known
+			return false
+		}
+		if entry.Share == nil {
 			floor -= truth.available(p.watchedProtector, time.Now())
 		}
 	}

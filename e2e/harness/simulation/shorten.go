@@ -36,7 +36,7 @@ func (s Scenario) reductions() []Scenario {
 		}
 	}
 	add(s.Storm != Storm{}, func(s *Scenario) { s.Storm = Storm{} })
-	add(s.Kept, func(s *Scenario) { s.Kept = false })
+	add(s.Kept && !s.Shares, func(s *Scenario) { s.Kept = false })
 	add(s.Shared && s.AggregatorsPerCell == 1, func(s *Scenario) { s.Shared = false })
 	add(s.Generated, func(s *Scenario) { s.Generated = false })
 	add(len(s.Brake.Sources) > 1, func(s *Scenario) { s.Brake.Sources = s.Brake.Sources[:len(s.Brake.Sources)/2] })
