@@ -232,6 +232,7 @@ func (j *shareJudge) judgeShares(key types.NamespacedName) {
 		}
 		entry := quota.CellOf(p.stored, cell)
 		switch floor, known := recorded[cell]; {
+		case entry == nil && isRecreated(p.stored): // it admits nothing before it is counted
 		case !known && entry != nil && (entry.Share != nil || entry.Aggregation.Void || j.isVoid(entry.Aggregation.TermVersion)):
 		case !known:
 			j.report.fail("rule S6: protector %s does not record the open share of %s", p.stored.Name, cell)
