@@ -77,7 +77,9 @@ func (m *shareMonitor) observe(ctx context.Context) error {
 	if l != nil {
 		if m.state == v1alpha1.ReasonLocal && contact.silence == 0 {
 			l.reconciler.compared.restart()
-			l.reconciler.shares.enqueueAll(ctx, l.queue.Add)
+			for _, protector := range shares {
+				l.queue.Add(protector)
+			}
 		}
 		contact.uncompared = l.reconciler.compared.missing(shares)
 	}

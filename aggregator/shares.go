@@ -53,7 +53,8 @@ func (k *shareKeeper) prepare(ctx context.Context, before, p *v1alpha1.PodProtec
 	if err := k.fence(ctx, quota.CellOf(before, k.cell), cell, stored); err != nil {
 		return nil, err
 	}
-	step := floorshare.Next(quota.SharesOf(p, k.start.restored), k.cell, k.localOf(cell, stored), k.wantsShare(p))
+	shares := quota.SharesOf(p, k.start.restored)
+	step := floorshare.Next(shares, k.cell, k.localOf(cell, stored), k.wantsShare(p))
 	if step.Kind != floorshare.Nothing {
 		k.log.V(1).Info("Moving share", "protector", keyOf(p), "step", step.Kind, "share", step.Floor)
 	}
@@ -70,7 +71,7 @@ func (k *shareKeeper) prepare(ctx context.Context, before, p *v1alpha1.PodProtec
 	case floorshare.Leave:
 		return nil, k.leave(ctx, cell, stored)
 	case floorshare.Lower, floorshare.Enter:
-		if !quota.SharesOf(p, k.start.restored).MayRecord(k.cell, step.Floor) {
+		if !shares.MayRecord(k.cell, step.Floor) {
 			return nil, nil
 		}
 		k.recordShare(cell, step.Floor)
@@ -143,13 +144,11 @@ func (k *shareKeeper) record(cell *v1alpha1.PodProtectorCell, stored *v1alpha1.P
 		return
 	}
 	cell.Share.Wanted = stored.Status.Wanted
-	if own := quota.CellOf(stored, k.cell); own != nil {
-		if !k.isClosed(stored) {
-			cell.Share.Reserved = quota.Saturate(quota.Open(&own.AdmissionHistory))
-			cell.AdmissionHistory = v1alpha1.AdmissionHistory{}
-			if own.Aggregation.CountedSpec == cell.Aggregation.CountedSpec { // the two are counted by different streams
-				cell.Aggregation.CountedReplicas = min(cell.Aggregation.CountedReplicas, own.Aggregation.CountedReplicas)
-			}
+	if own := quota.CellOf(stored, k.cell); own != nil && !k.isClosed(stored) {
+		cell.Share.Reserved = quota.Saturate(quota.Open(&own.AdmissionHistory))
+		cell.AdmissionHistory = v1alpha1.AdmissionHistory{}
+		if own.Aggregation.CountedSpec == cell.Aggregation.CountedSpec { // the two are counted by different streams
+			cell.Aggregation.CountedReplicas = min(cell.Aggregation.CountedReplicas, own.Aggregation.CountedReplicas)
 		}
 	}
 }
