@@ -65,16 +65,21 @@ func kubeconfigOf(worker federation.Cluster) (*corev1.Secret, error) {
 
 // createInCores creates objects in every core, unless they exist.
 func (i *Installation) createInCores(ctx context.Context, objects ...client.Object) error {
-	for _, core := range i.options.Cores {
-		c, err := Client(core)
+	return createIn(ctx, i.options.Cores, objects...)
+}
+
+// createIn creates objects in each of some clusters, unless they exist.
+func createIn(ctx context.Context, clusters []federation.Cluster, objects ...client.Object) error {
+	for _, cluster := range clusters {
+		c, err := Client(cluster)
 		if err != nil {
 			return err
 		}
 		for _, object := range objects {
-			// A created object has the resourceVersion of its cluster, so each core gets a copy.
+			// A created object has the resourceVersion of its cluster, so each one gets a copy.
 			own := object.DeepCopyObject().(client.Object)
 			if err := c.Create(ctx, own); err != nil && !apierrors.IsAlreadyExists(err) {
-				return fmt.Errorf("create %T %s in cluster %s: %w", own, own.GetName(), core.Name(), err)
+				return fmt.Errorf("create %T %s in cluster %s: %w", own, own.GetName(), cluster.Name(), err)
 			}
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -45,16 +44,13 @@ func (i *Installation) prepareShares(ctx context.Context) error {
 		}
 		objects = append(objects, definition)
 	}
+	if err := createIn(ctx, i.options.Workers, objects...); err != nil {
+		return err
+	}
 	for _, worker := range i.options.Workers {
 		c, err := Client(worker)
 		if err != nil {
 			return err
-		}
-		for _, object := range objects {
-			own := object.DeepCopyObject().(client.Object)
-			if err := c.Create(ctx, own); err != nil && !apierrors.IsAlreadyExists(err) {
-				return fmt.Errorf("create %s in cluster %s: %w", own.GetName(), worker.Name(), err)
-			}
 		}
 		if err := awaitAPI(ctx, c); err != nil {
 			return fmt.Errorf("wait for the API of Breakwater in cluster %s: %w", worker.Name(), err)

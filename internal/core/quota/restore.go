@@ -40,8 +40,13 @@ func VoidCountsUntil(p *v1alpha1.PodProtector, version uint64) {
 
 // BeganAtOrBefore reports whether counts belong to a leadership that began at or before a version of the core. Version 0 is before all.
 func BeganAtOrBefore(a *v1alpha1.Aggregation, version uint64) bool {
-	began, err := strconv.ParseUint(a.TermVersion, 10, 64)
-	return version > 0 && (err != nil || began <= version)
+	return version > 0 && beganBy(a.TermVersion, version)
+}
+
+// beganBy reports whether a leadership began at or before a version of the core, or at an unknown one.
+func beganBy(termVersion string, version uint64) bool {
+	began, err := strconv.ParseUint(termVersion, 10, 64)
+	return err != nil || began <= version
 }
 
 // RestoreLeap is the smallest increase of versions that counts as a restore while a process watches the core. A watch receives the current version
@@ -55,8 +60,7 @@ func isOfLostHistory(termVersion string, restored uint64) bool {
 	if restored > RestoreLeap { // other processes noticed earlier, and began their leaderships
 		restored -= RestoreLeap
 	}
-	began, err := strconv.ParseUint(termVersion, 10, 64)
-	return err != nil || began <= restored
+	return beganBy(termVersion, restored)
 }
 
 // RestoredCells returns the cells for a protector that is recreated: their reservations, void counts, and shares that must be recorded
