@@ -120,7 +120,7 @@ func (k *shareKeeper) find(ctx context.Context, p *v1alpha1.PodProtector) (*v1al
 		case quota.IsShareOf(of, p):
 			found = &all.Items[i]
 		default: // of an earlier protector of the name
-			if err := k.release(ctx, keyOf(p)); err != nil {
+			if err := k.releaseShare(ctx, &all.Items[i]); err != nil {
 				return nil, err
 			}
 		}
@@ -312,18 +312,25 @@ func (k *shareKeeper) release(ctx context.Context, key types.NamespacedName) err
 		return fmt.Errorf("read the shares of the cell: %w", err)
 	}
 	for i := range all.Items {
-		share := &all.Items[i]
-		of := share.Spec.ShareOf
-		if of.Cell != k.cell {
+		if all.Items[i].Spec.ShareOf.Cell != k.cell {
 			continue
 		}
-		released, err := k.wasReleased(ctx, key, of)
-		if err == nil && released {
-			err = k.delete(ctx, share)
+		if err := k.releaseShare(ctx, &all.Items[i]); err != nil {
+			return err
 		}
-		if err != nil {
-			return fmt.Errorf("release the share of the cell: %w", err)
-		}
+	}
+	return nil
+}
+
+// releaseShare deletes a share if its protector was released.
+func (k *shareKeeper) releaseShare(ctx context.Context, share *v1alpha1.PodProtector) error {
+	key := types.NamespacedName{Namespace: share.Namespace, Name: share.Spec.ShareOf.Name}
+	released, err := k.wasReleased(ctx, key, share.Spec.ShareOf)
+	if err == nil && released {
+		err = k.delete(ctx, share)
+	}
+	if err != nil {
+		return fmt.Errorf("release the share of the cell: %w", err)
 	}
 	return nil
 }
