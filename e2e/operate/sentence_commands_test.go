@@ -163,7 +163,7 @@ func makeProblem(words []string) string {
 	if !regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(words[0]) + `:.*## `).Match(makefile) {
 		return "make help shows no such target"
 	}
-	for _, word := range words[1:] {
+	for _, word := range strings.Fields(quotedPattern.ReplaceAllString(strings.Join(words[1:], " "), "quoted")) {
 		name, _, set := strings.Cut(word, "=")
 		if !set || !strings.Contains(string(makefile), name) {
 			return "the Makefile does not use " + name
@@ -201,6 +201,7 @@ var (
 	usagePattern = regexp.MustCompile(`(?im)^usage:\s*(.*)$`)
 	// commandNamePattern matches a word of the name of a command. An operand has a capital letter, a digit or another character.
 	commandNamePattern = regexp.MustCompile(`^[a-z][a-z-]*$`)
+	quotedPattern      = regexp.MustCompile(`"[^"]*"`)
 )
 
 // nameProblem returns the problem of the name or the flags of a command, or "". The help of the command must be about that command, and list the
