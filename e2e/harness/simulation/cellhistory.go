@@ -74,6 +74,15 @@ func (l *loss) isExcuseFor(p *watchedProtector, seen observedVersion, decided ui
 	}
 }
 
+// excuseUntilCounted lets the loss of a pod excuse all decisions on a protector, until they use a snapshot that shows the loss.
+func (t *cellHistory) excuseUntilCounted(p *watchedProtector, uid types.UID) {
+	for i := range t.losses {
+		if l := &t.losses[i]; l.protector == p && l.before.pod.UID == uid {
+			l.lastDecision = 0
+		}
+	}
+}
+
 func newTruth() *cellHistory {
 	return &cellHistory{pods: map[types.UID]*podHistory{}, byHash: map[quota.UIDHash]*podHistory{}, forcedPods: map[quota.UIDHash]bool{},
 		workloads: newWorkloadTruths()}

@@ -112,7 +112,7 @@ func (j *effectJudge) judgeEffect(w *watchedProtector, r *removal, cellID string
 		return // the decision promised nothing about the pods that count now; the pod stays reserved for later decisions
 	}
 	isCharged := (charged || r.reviewed == nil) && !w.floors.isDecidedAtZero(r.requestedAt)
-	w.reservations.removedPods[quota.HashUID(line.uid)] = r.relabel == nil && r.update == nil && isCharged
+	w.reservations.recordRemoval(line.uid, r, isCharged)
 	if decided.isForced || r.overriddenDenial != "" && t.isForced(quota.HashUID(line.uid)) {
 		j.report.counts.Forced++
 		lost(lossForced)

@@ -123,11 +123,17 @@ func (j *reservationJudge) judgeDrop(w *watchedProtector, cell *v1alpha1.PodProt
 		if len(j.openRemovals[openKey{cell.CellID, line.uid}]) > 0 {
 			j.report.countExcuse(excuseNewerList)
 		}
-		delete(w.reservations.removedPods, hash) // a list has shown that the pod does not exist: no later count includes it
+		delete(w.reservations.removals, hash) // a list has shown that the pod does not exist: no later count includes it
 		return
 	}
-	if w.reservations.removedPods[hash] && w.lastRestore.IsZero() && t.restores == 0 && line.current().isGoneOrTerminating() {
-		j.report.fail("%s dropped the reservation of pod %s from protector %s, which is removed and still counted", writerOrSimulator(e.By), line.name, w.name())
+	byWebhook := strings.HasPrefix(e.By, "webhook")
+	if r := w.reservations.removals[hash]; r != nil && w.lastRestore.IsZero() && t.restores == 0 && line.current().isGoneOrTerminating() {
+		if j.history.isPendingForcedReservation(cell.CellID, line, r.overriddenDenial) && byWebhook {
+			j.report.countExcuse(excuseForcedDrop) // a denied request for the pod gave back what it had reserved
+			t.excuseUntilCounted(w, line.uid)
+		} else {
+			j.report.fail("%s dropped the reservation of pod %s from protector %s, which is removed and still counted", writerOrSimulator(e.By), line.name, w.name())
+		}
 	}
 	isForgotten := false
 	for r, requestedAt := range j.openRemovals[openKey{cell.CellID, line.uid}] {
@@ -142,7 +148,7 @@ func (j *reservationJudge) judgeDrop(w *watchedProtector, cell *v1alpha1.PodProt
 		case w.reservations.isOverdue(hash, r):
 			j.report.countExcuse(excuseOverdueDrop)
 			w.reservations.overduePods[hash] = true
-		case j.history.isPendingForcedReservation(cell.CellID, line, r.overriddenDenial) && w.reservations.hasExpired(hash):
+		case j.history.isPendingForcedReservation(cell.CellID, line, r.overriddenDenial) && (byWebhook || w.reservations.hasExpired(hash)):
 			// It is not the removal that the reservation was made for.
 			j.report.countExcuse(excuseForcedDrop)
 		default:
@@ -153,7 +159,7 @@ func (j *reservationJudge) judgeDrop(w *watchedProtector, cell *v1alpha1.PodProt
 	if isForgotten {
 		return // a restored core had only part of the reservation: an effect is judged by its own decision
 	}
-	delete(w.reservations.removedPods, hash)
+	delete(w.reservations.removals, hash)
 	delete(w.reservations.decisions, hash) // a client that removes the pod now does not use this reservation
 }
 

@@ -254,11 +254,18 @@ func (h *judgeFixture) force(pod string, over removals.VerdictReason) *removal {
 }
 
 // dropUnderForce drops the reservation of an earlier removal, made age before, while a removal by force may take effect.
-func (h *judgeFixture) dropUnderForce(age time.Duration, over removals.VerdictReason) {
+func (h *judgeFixture) dropUnderForce(age time.Duration, over removals.VerdictReason, by string) {
 	h.reserve(h.beginRemoval("a"))
 	time.Sleep(age)
 	h.recordAdmitted(testCell, h.force("a", over))
-	h.dropReservations("aggregator-0@core-0")
+	h.dropReservations(by)
+}
+
+// giveBackAfterForce removes a pod by force, and then gives back the reservation of an earlier removal of it.
+func (h *judgeFixture) giveBackAfterForce(over removals.VerdictReason) {
+	h.reserve(h.beginRemoval("a"))
+	h.applyRemoval(h.force("a", over))
+	h.dropReservations("webhook-0@core-0")
 }
 
 // allow is a webhook's answer that allows a removal.
@@ -321,6 +328,7 @@ func (h *judgeFixture) addCellEntryAfter(passed time.Duration) {
 // The judge excuses nothing beyond the documented limits: each case outside of a limit differs from one inside it in one thing.
 func TestTheJudgeExcusesNoMoreThanIsDocumented(t *testing.T) {
 	overAdmission, unreserved, dropped := "over-admission", "never reserved it", "dropped the reservation"
+	const webhook, aggregator = "webhook-0@core-0", "aggregator-0@core-0"
 	noBudget := removals.VerdictReason(quota.DeniedNoBudget)
 	checkJudge(t, map[string]judgeCase{
 		"a removal that keeps the floor":             {2, 3, func(h *judgeFixture) { h.remove("a") }, ""},
@@ -560,13 +568,26 @@ func TestTheJudgeExcusesNoMoreThanIsDocumented(t *testing.T) {
 			h.applyRemoval(h.force("a", removals.VerdictUnreachable))
 		}, ""},
 		"an expired reservation of a pod that is removed by force, not renewed while the core was unreachable": {1, 3, func(h *judgeFixture) {
-			h.dropUnderForce(admissionDeadline, removals.VerdictUnreachable)
+			h.dropUnderForce(admissionDeadline, removals.VerdictUnreachable, aggregator)
 		}, ""},
 		"an expired reservation of a pod that is removed by force for lack of budget": {1, 3, func(h *judgeFixture) {
-			h.dropUnderForce(admissionDeadline, noBudget)
+			h.dropUnderForce(admissionDeadline, noBudget, aggregator)
 		}, dropped},
 		"a reservation that has not expired of a pod that is removed by force while the core was unreachable": {1, 3, func(h *judgeFixture) {
-			h.dropUnderForce(admissionDeadline-time.Second, removals.VerdictUnreachable)
+			h.dropUnderForce(admissionDeadline-time.Second, removals.VerdictUnreachable, aggregator)
+		}, dropped},
+		"a reservation that a webhook gives back for a pod that is removed by force while the core was unreachable": {1, 3, func(h *judgeFixture) {
+			h.dropUnderForce(time.Second, removals.VerdictUnreachable, webhook)
+		}, ""},
+		"a reservation that a webhook gives back for a pod that is removed by force for lack of budget": {1, 3, func(h *judgeFixture) {
+			h.dropUnderForce(time.Second, noBudget, webhook)
+		}, dropped},
+		"a reservation given back for a pod that was removed by force while the core was unreachable": {2, 3, func(h *judgeFixture) {
+			h.giveBackAfterForce(removals.VerdictUnreachable)
+			h.remove("b") // decided before the removal by force is reserved
+		}, ""},
+		"a reservation given back for a pod that was removed by force for lack of budget": {1, 3, func(h *judgeFixture) {
+			h.giveBackAfterForce(noBudget)
 		}, dropped},
 		"a pod that counts and is not protected": {3, 3, func(h *judgeFixture) {
 			h.updateProtector("user", func(p *v1alpha1.PodProtector) {

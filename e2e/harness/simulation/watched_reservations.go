@@ -3,6 +3,8 @@ package simulation
 import (
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
@@ -10,8 +12,8 @@ import (
 type reservationHistory struct {
 	// decisions are the states that each reservation was decided on.
 	decisions map[quota.UIDHash]decision
-	// removedPods are the pods that were removed by their reservations.
-	removedPods map[quota.UIDHash]bool
+	// removals are those that took effect by their reservations, by pod.
+	removals map[quota.UIDHash]*removal
 	// overduePods are the pods whose reservation of an update was dropped after the timeout.
 	overduePods map[quota.UIDHash]bool
 }
@@ -45,7 +47,7 @@ type charge struct {
 
 func newReservationHistory() reservationHistory {
 	return reservationHistory{
-		decisions: map[quota.UIDHash]decision{}, removedPods: map[quota.UIDHash]bool{}, overduePods: map[quota.UIDHash]bool{},
+		decisions: map[quota.UIDHash]decision{}, removals: map[quota.UIDHash]*removal{}, overduePods: map[quota.UIDHash]bool{},
 	}
 }
 
@@ -53,6 +55,13 @@ func newReservationHistory() reservationHistory {
 func (h *reservationHistory) hasExpired(hash quota.UIDHash) bool {
 	decided, known := h.decisions[hash]
 	return known && time.Since(decided.at) >= admissionDeadline
+}
+
+// recordRemoval records that a removal took effect by the reservation of its pod. Relabels and updates leave the pod in existence.
+func (h *reservationHistory) recordRemoval(pod types.UID, r *removal, isCharged bool) {
+	if isCharged && r.relabel == nil && r.update == nil {
+		h.removals[quota.HashUID(pod)] = r
+	}
 }
 
 // recordForced records that a reservation was made although it breaks the floor.
