@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -106,26 +107,46 @@ func (k *shareKeeper) wantsShare(p *v1alpha1.PodProtector) bool {
 	return p.Spec.CoreOutage == v1alpha1.CoreOutageLocalShare && p.DeletionTimestamp == nil && !k.draining()
 }
 
-// find returns the share of a protector, or of the lost one that it replaces; nil if there is none.
+// find returns the share of a protector, or of a lost one of its name; nil if there is none. After several losses and restores, the protector
+// may not know the UID that the share has: it takes over every share whose protector was not released.
 func (k *shareKeeper) find(ctx context.Context, p *v1alpha1.PodProtector) (*v1alpha1.PodProtector, error) {
 	all, err := k.sharesOf(ctx, keyOf(p))
 	if err != nil {
 		return nil, err
 	}
-	var found *v1alpha1.PodProtector
+	var found, lost *v1alpha1.PodProtector
 	for i := range all.Items {
-		of := all.Items[i].Spec.ShareOf
+		share := &all.Items[i]
 		switch {
-		case of.Cell != k.cell:
-		case quota.IsShareOf(of, p):
-			found = &all.Items[i]
-		default: // of an earlier protector of the name
-			if err := k.releaseShare(ctx, &all.Items[i]); err != nil {
+		case share.Spec.ShareOf.Cell != k.cell:
+		case quota.IsShareOf(share.Spec.ShareOf, p):
+			found = share
+		default:
+			released, err := k.releaseShare(ctx, share)
+			if err != nil {
 				return nil, err
+			}
+			if !released {
+				lost = share
 			}
 		}
 	}
-	return found, nil
+	if found != nil || lost == nil {
+		return found, nil
+	}
+	return lost, k.takeOver(ctx, p, lost)
+}
+
+// takeOver makes a lost protector's share that of a protector, unless that is outdated itself.
+func (k *shareKeeper) takeOver(ctx context.Context, p, share *v1alpha1.PodProtector) error {
+	live := &v1alpha1.PodProtector{}
+	if err := k.core.Get(ctx, keyOf(p), live); err != nil {
+		return err
+	}
+	if live.UID != p.UID {
+		return apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("podprotectors").GroupResource(), p.Name, errors.New("it was recreated"))
+	}
+	return k.followSpec(ctx, p, share)
 }
 
 // shareOfName is the index of shares by the name of their protector.
@@ -315,24 +336,24 @@ func (k *shareKeeper) release(ctx context.Context, key types.NamespacedName) err
 		if all.Items[i].Spec.ShareOf.Cell != k.cell {
 			continue
 		}
-		if err := k.releaseShare(ctx, &all.Items[i]); err != nil {
+		if _, err := k.releaseShare(ctx, &all.Items[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// releaseShare deletes a share if its protector was released.
-func (k *shareKeeper) releaseShare(ctx context.Context, share *v1alpha1.PodProtector) error {
+// releaseShare deletes a share if its protector was released. It reports whether that is so.
+func (k *shareKeeper) releaseShare(ctx context.Context, share *v1alpha1.PodProtector) (released bool, err error) {
 	key := types.NamespacedName{Namespace: share.Namespace, Name: share.Spec.ShareOf.Name}
-	released, err := k.wasReleased(ctx, key, share.Spec.ShareOf)
+	released, err = k.wasReleased(ctx, key, share.Spec.ShareOf)
 	if err == nil && released {
 		err = k.delete(ctx, share)
 	}
 	if err != nil {
-		return fmt.Errorf("release the share of the cell: %w", err)
+		return false, fmt.Errorf("release the share of the cell: %w", err)
 	}
-	return nil
+	return released, nil
 }
 
 // wasReleased reports whether the protector of a share was released, by live reads of the core.

@@ -1,9 +1,11 @@
 package aggregator
 
 import (
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
@@ -30,5 +32,59 @@ func TestCellsOfOneClusterHaveSharesOfTheirOwn(t *testing.T) {
 	}
 	if len(found) != 2 {
 		t.Errorf("shares %v, want one for each cell", found)
+	}
+}
+
+// After several losses and restores, a protector may not know the UID that its share has.
+func TestShareOfLostProtectorIsTakenOver(t *testing.T) {
+	protector := func(uid types.UID) *v1alpha1.PodProtector {
+		return &v1alpha1.PodProtector{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: uid, Finalizers: []string{v1alpha1.FinalizerHold}},
+		}
+	}
+	for name, test := range map[string]struct {
+		// uid is that of the protector that the aggregator knows; the core has the one with UID new.
+		uid      types.UID
+		released bool
+		// want is the UID of the protector to which the share belongs afterwards; empty if the share is deleted.
+		want     string
+		outdated bool
+	}{
+		"its protector was lost":                          {uid: "new", want: "new"},
+		"its protector was released":                      {uid: "new", released: true},
+		"the aggregator knows only an outdated protector": {uid: "outdated", want: "first", outdated: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			must := func(err error) {
+				t.Helper()
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			byName := func(o client.Object) []string { return []string{o.(*v1alpha1.PodProtector).Spec.ShareOf.Name} }
+			builder := func() *fake.ClientBuilder { return fake.NewClientBuilder().WithScheme(clusters.Scheme()) }
+			core := builder().WithObjects(protector("new")).Build()
+			k := &shareKeeper{cell: "a", shares: builder().WithIndex(&v1alpha1.PodProtector{}, shareOfName, byName).Build(), core: core}
+			must(k.create(t.Context(), protector("first"), false))
+			if test.released {
+				must(clusters.RecordRelease(t.Context(), core, protector("first"), "test"))
+			}
+			found, err := k.find(t.Context(), protector(test.uid))
+			if isOutdated(err) != test.outdated || !test.outdated && err != nil {
+				t.Fatalf("find: %v, want outdated %v", err, test.outdated)
+			}
+			if taken := found != nil && err == nil; taken != (test.want == "new") {
+				t.Errorf("found %+v, want that the share is taken over: %v", found, test.want == "new")
+			}
+			all, err := k.sharesOf(t.Context(), keyOf(protector("new")))
+			must(err)
+			var owners []string
+			for i := range all.Items {
+				owners = append(owners, all.Items[i].Spec.ShareOf.UID)
+			}
+			if got := strings.Join(owners, " "); got != test.want {
+				t.Errorf("shares of protectors %q, want %q", got, test.want)
+			}
+		})
 	}
 }

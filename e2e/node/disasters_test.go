@@ -154,38 +154,53 @@ func visitOtherCluster(fault func(*fixture) (repair func())) func(*fixture) {
 	}
 }
 
-// killGuards kills the guards several times.
-func (f *fixture) killGuards() (repair func()) {
-	const kill = "systemctl kill -s KILL breakwater-node"
-	f.onWorkers(kill)
-	return func() {
-		for range 3 {
-			f.pause(time.Second)
-			f.onWorkers(kill)
-		}
-	}
-}
+// faultTime is how long the guards are attacked.
+const faultTime = time.Minute
 
-// freezeGuards stops the guards' processes without ending them. The watchdog of systemd ends and restarts them after 3 seconds.
-func (f *fixture) freezeGuards() (repair func()) {
-	f.onWorkers("systemctl kill -s STOP breakwater-node")
-	return func() { f.pause(10 * time.Second) }
-}
-
-// killAndFreezeGuards kills the guard of a node several times, and freezes the others.
-func (f *fixture) killAndFreezeGuards() (repair func()) {
+// attackGuards kills or freezes the guards again and again.
+func (f *fixture) attackGuards(every time.Duration, signalOf func(worker int) string) (repair func()) {
+	f.Helper()
 	attack := func() {
-		f.on(f.workers[0], "systemctl kill -s KILL breakwater-node")
-		for _, node := range f.workers[1:] {
-			f.on(node, "systemctl kill -s STOP breakwater-node")
+		for i, node := range f.workers {
+			f.on(node, "systemctl kill -s "+signalOf(i)+" breakwater-node")
 		}
 	}
 	attack()
 	return func() {
-		for range 3 {
-			f.pause(4 * time.Second)
+		for began := time.Now(); time.Since(began) < faultTime; {
+			f.pause(every)
 			attack()
 		}
+	}
+}
+
+// killGuards kills all guards, before they have run for long.
+func (f *fixture) killGuards() (repair func()) {
+	return f.attackGuards(2*time.Second, func(int) string { return "KILL" })
+}
+
+// freezeGuards freezes all guards each time that they run again: the watchdog of systemd ends a frozen guard after 3 seconds.
+func (f *fixture) freezeGuards() (repair func()) {
+	return f.attackGuards(4*time.Second, func(int) string { return "STOP" })
+}
+
+// killAndFreezeGuards kills the guard of one node, and freezes the others.
+func (f *fixture) killAndFreezeGuards() (repair func()) {
+	return f.attackGuards(4*time.Second, func(worker int) string {
+		if worker == 0 {
+			return "KILL"
+		}
+		return "STOP"
+	})
+}
+
+// stopGuards keeps all guards from running.
+func (f *fixture) stopGuards() (repair func()) {
+	f.areStopped = true
+	f.onWorkers("systemctl stop breakwater-node")
+	return func() {
+		f.pause(faultTime)
+		f.onWorkers("systemctl start breakwater-node")
 	}
 }
 

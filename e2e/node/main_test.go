@@ -33,6 +33,7 @@ func TestNodeGuard(t *testing.T) {
 		disaster{"etcd-erased", (*fixture).eraseFromEtcd, nil},
 		disaster{"etcd-erased/guards-killed", (*fixture).eraseFromEtcd, (*fixture).killGuards},
 		disaster{"etcd-erased/guards-frozen", (*fixture).eraseFromEtcd, (*fixture).freezeGuards},
+		disaster{"etcd-erased/guards-stopped", (*fixture).eraseFromEtcd, (*fixture).stopGuards},
 		disaster{"etcd-erased/kubelets-restarted", (*fixture).eraseFromEtcd, (*fixture).restartKubelets},
 		disaster{"etcd-erased/node-rebooted", (*fixture).eraseFromEtcd, (*fixture).rebootNode},
 	)
@@ -49,6 +50,8 @@ func TestNodeGuard(t *testing.T) {
 		disaster{"etcd-restored/kubelets-restarted", (*fixture).restoreEtcd, (*fixture).restartKubelets},
 	)
 	f.deleteByForce()
+	f.pause(faultTime)
+	r.Cost = f.cost()
 	r.Disasters = f.outcomesByName()
 	r.compute()
 	if err := r.save(filepath.Join("..", "..", folder)); err != nil {

@@ -4,7 +4,13 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
+	"time"
+
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
 )
 
 // outcome is what a disaster did.
@@ -18,6 +24,47 @@ type outcome struct {
 	// Rebooted reports that a node was rebooted. That ends its containers, so that Killed has those whose pods do not run again, and the times
 	// are those of a boot.
 	Rebooted bool `json:"node_rebooted,omitempty"`
+	// Stopped reports that no guard could run for a minute. The times have that in them.
+	Stopped bool `json:"guards_stopped,omitempty"`
+}
+
+// isTimed reports whether the times have goals.
+func (o outcome) isTimed() bool { return !o.Rebooted && !o.Stopped }
+
+// cost is what the guards cost.
+type cost struct {
+	// Requests are those that the guards forwarded since they were last started. Over is the number of those to which they added more than 1 ms,
+	// and Mean what they added to one, in milliseconds.
+	Requests float64 `json:"requests"`
+	Over     float64 `json:"over_1ms"`
+	Mean     float64 `json:"mean_added_ms"`
+	// Memory is that of the largest process, in MiB.
+	Memory float64 `json:"memory_mib"`
+}
+
+// cost returns what the guards cost since they were last started.
+func (f *fixture) cost() (c cost) {
+	f.Helper()
+	for _, node := range f.workers {
+		parser := expfmt.NewTextParser(model.LegacyValidation)
+		families, err := parser.TextToMetricFamilies(strings.NewReader(f.on(node, "curl -s http://127.0.0.1:16444/metrics") + "\n"))
+		f.must(err)
+		for _, metric := range families["breakwater_node_request_added_seconds"].GetMetric() {
+			h := metric.GetHistogram()
+			count := float64(h.GetSampleCount())
+			c.Mean = (c.Mean*c.Requests + 1000*h.GetSampleSum()) / (c.Requests + count)
+			c.Requests += count
+			for _, b := range h.GetBucket() {
+				if b.GetUpperBound() == maxAdded.Seconds() {
+					c.Over += count - float64(b.GetCumulativeCount())
+				}
+			}
+		}
+		kib, err := strconv.ParseFloat(f.on(node, "ps -o rss= -p $(systemctl show -P MainPID breakwater-node)"), 64)
+		f.must(err)
+		c.Memory = max(c.Memory, kib/1024)
+	}
+	return c
 }
 
 // report is the content of report.json: the worst of all disasters with the guard, and each of them.
@@ -25,6 +72,7 @@ type report struct {
 	outcome
 	Disasters map[string]outcome `json:"disasters"`
 	Without   []namedOutcome     `json:"without_guard"`
+	Cost      cost               `json:"cost"`
 }
 
 type namedOutcome struct {
@@ -35,7 +83,7 @@ type namedOutcome struct {
 func (r *report) compute() {
 	for _, o := range r.Disasters {
 		r.Killed = max(r.Killed, o.Killed)
-		if !o.Rebooted {
+		if o.isTimed() {
 			r.Registered, r.Unanswered = max(r.Registered, o.Registered), max(r.Unanswered, o.Unanswered)
 		}
 	}
@@ -56,6 +104,8 @@ func (r *report) save(folder string) error {
 const (
 	maxRegistered = 30
 	maxUnanswered = 5
+	maxAdded      = time.Millisecond
+	maxMemory     = 30
 )
 
 func (r *report) check(t *testing.T) {
@@ -63,8 +113,11 @@ func (r *report) check(t *testing.T) {
 	if len(r.Without) == 0 || r.Without[0].Killed == 0 {
 		t.Errorf("without the guard %+v: want that containers end, or this test shows nothing", r.Without)
 	}
+	if c := r.Cost; c.Requests == 0 || c.Memory > maxMemory {
+		t.Errorf("the guards cost %+v, want requests, and at most %d MiB", c, maxMemory)
+	}
 	for name, o := range r.Disasters {
-		if o.Killed > 0 || !o.Rebooted && (o.Registered > maxRegistered || o.Unanswered > maxUnanswered) {
+		if o.Killed > 0 || o.isTimed() && (o.Registered > maxRegistered || o.Unanswered > maxUnanswered) {
 			t.Errorf("%s: %d containers ended, pods registered again after %.1f s, %.1f s without answers; want 0, at most %d and %d",
 				name, o.Killed, o.Registered, o.Unanswered, maxRegistered, maxUnanswered)
 		}
