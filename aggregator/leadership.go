@@ -148,7 +148,9 @@ func (a *Aggregator) assemble(
 		ofShares: a.options.OfShares,
 	}
 	if shares := a.options.Shares; shares != nil {
-		l.reconciler.shares = &shareKeeper{cell: cell, shares: shares.GetClient(), core: a.coreReader, start: state, draining: entries.draining.Load, log: log}
+		l.reconciler.shares = &shareKeeper{
+			cell: cell, shares: shares.GetClient(), core: a.coreReader, start: state, current: l.cell.Load, draining: entries.draining.Load, log: log,
+		}
 	}
 	return l
 }
@@ -183,7 +185,7 @@ func (l *leadership) run(ctx context.Context) {
 		running.Go(func() { l.heartbeat.run(ctx) })
 		running.Go(func() { l.trigger.run(ctx) })
 		running.Go(func() { l.published.run(ctx) })
-		running.Go(func() { l.reconciler.shares.run(ctx, l.cell.Load, l.queue.Add) })
+		running.Go(func() { l.reconciler.shares.run(ctx, l.queue.Add) })
 		running.Go(func() { l.answers.run(ctx) })
 		running.Go(func() { l.enqueuer.recountAfterSteps(ctx) })
 		for range l.options.Workers {

@@ -34,6 +34,8 @@ type shareKeeper struct {
 	core client.Reader
 	// start is the start of the leadership.
 	start startState
+	// current returns the Cell.
+	current func() *v1alpha1.Cell
 	// draining reports whether the Cell is being deleted.
 	draining func() bool
 	log      logr.Logger
@@ -58,6 +60,13 @@ func (k *shareKeeper) prepare(ctx context.Context, before, p *v1alpha1.PodProtec
 	step := floorshare.Next(shares, k.cell, k.localOf(cell, stored), k.wantsShare(p))
 	if step.Kind != floorshare.Nothing {
 		k.log.V(1).Info("Moving share", "protector", keyOf(p), "step", step.Kind, "share", step.Floor)
+	}
+	if step.Kind == floorshare.Create || step.Kind == floorshare.Enter {
+		if err := k.syncCell(ctx); errors.Is(err, errOtherPods) {
+			return nil, nil
+		} else if err != nil {
+			return nil, err
+		}
 	}
 	switch step.Kind {
 	case floorshare.Create:
@@ -386,20 +395,32 @@ func (k *shareKeeper) enqueueAll(ctx context.Context, enqueue func(types.Namespa
 	}
 }
 
-// syncCell copies the settings of the Cell to the cluster of the cell, where the aggregator that counts for shares reads them.
-func (k *shareKeeper) syncCell(ctx context.Context, cell *v1alpha1.Cell) error {
-	spec := *cell.Spec.DeepCopy()
-	spec.KubeconfigSecretRef = nil
+// errOtherPods is the error of a Cell that differs from that of another core.
+var errOtherPods = errors.New("the Cell of that name in the cluster of the cell has other namespaces or another podSelector, so the cell gets no shares: " +
+	"rename one of the Cells, or delete that in the cluster of the cell if no core has such a Cell any more")
+
+// syncCell copies the settings of the Cell to the cluster of the cell, where the aggregator that counts for shares reads them. Several cores may
+// have a Cell of that name: the copy settles exactly, and has the longest of their deadlines, which is safe for all. errOtherPods
+// is returned if it has other pods than the Cell.
+func (k *shareKeeper) syncCell(ctx context.Context) error {
+	cell := k.current()
+	spec := v1alpha1.CellSpec{
+		Namespaces: cell.Spec.Namespaces, PodSelector: cell.Spec.PodSelector, Settlement: v1alpha1.SettlementExact,
+		AdmissionDeadline: &metav1.Duration{Duration: cell.Spec.AdmissionDeadlineOrDefault()},
+	}
 	stored := &v1alpha1.Cell{}
 	switch err := k.shares.Get(ctx, client.ObjectKey{Name: k.cell}, stored); {
 	case apierrors.IsNotFound(err):
 		return k.shares.Create(ctx, &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: k.cell}, Spec: spec})
 	case err != nil:
 		return err
-	case equality.Semantic.DeepEqual(spec, stored.Spec):
+	case !equality.Semantic.DeepEqual(spec.Namespaces, stored.Spec.Namespaces) || !equality.Semantic.DeepEqual(spec.PodSelector, stored.Spec.PodSelector):
+		return fmt.Errorf("compare Cell %s: %w", k.cell, errOtherPods)
+	case spec.AdmissionDeadlineOrDefault() <= stored.Spec.AdmissionDeadlineOrDefault() && stored.Spec.Settlement == spec.Settlement:
 		return nil
 	}
-	stored.Spec = spec
+	stored.Spec.Settlement = spec.Settlement
+	stored.Spec.AdmissionDeadline = &metav1.Duration{Duration: max(spec.AdmissionDeadlineOrDefault(), stored.Spec.AdmissionDeadlineOrDefault())}
 	return k.shares.Update(ctx, stored)
 }
 
@@ -407,13 +428,13 @@ func (k *shareKeeper) syncCell(ctx context.Context, cell *v1alpha1.Cell) error {
 const syncCellInterval = 10 * time.Second
 
 // run keeps the settings of the Cell up to date in the cluster of the cell, until ctx ends.
-func (k *shareKeeper) run(ctx context.Context, current func() *v1alpha1.Cell, enqueue func(types.NamespacedName)) {
+func (k *shareKeeper) run(ctx context.Context, enqueue func(types.NamespacedName)) {
 	if k == nil {
 		return
 	}
 	k.enqueueAll(ctx, enqueue)
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
-		if err := k.syncCell(ctx, current()); err != nil && ctx.Err() == nil {
+		if err := k.syncCell(ctx); err != nil && ctx.Err() == nil {
 			k.log.Error(err, "Failed to copy the settings of the Cell to its cluster, for shares")
 		}
 	}, syncCellInterval)

@@ -121,7 +121,8 @@ func shareProofs() []proof {
 		}, "^(" + strings.Join([]string{
 			"TestMayRecord", "TestNextAfterRestore", "TestAllStatesKeepTheFloor", "TestSharesComeToRest", "TestCellsWithSharesCountForTheirShares",
 			"TestShareRecordsThatItWantsBudget", "TestShareCountsOnlyPodsOfItsCell", "TestDeletedShareRefusesAll",
-			"TestMergeReservations", "TestSharesOfRestoredCore", "TestAwaitsConfirmation", "TestWithShares",
+			"TestReservationsMoveWithTheDecisions", "TestShareOfLostProtectorIsTakenOver", "TestCellsOfSeveralCoresShareACopy",
+				"TestMergeReservations", "TestSharesOfRestoredCore", "TestAwaitsConfirmation", "TestWithShares",
 		}, "|") + ")$"},
 		{"simulation of shares", []string{"./e2e/harness/simulation"}, "^TestShareSeeds$"},
 	}
