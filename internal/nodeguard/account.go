@@ -62,7 +62,7 @@ func (a *Account) send(ctx context.Context, method string, address *url.URL, con
 	if err != nil {
 		return err
 	}
-	r.Header.Set("Accept", "application/json")
+	r.Header.Set("Accept", accept(result))
 	r.Header.Set("Content-Type", contentType)
 	r.Header.Set("User-Agent", "breakwater-node")
 	if a.tokenFile != "" {
@@ -90,6 +90,14 @@ func (a *Account) send(ctx context.Context, method string, address *url.URL, con
 		return nil
 	}
 	return json.Unmarshal(raw, result)
+}
+
+// accept returns the media type of a result.
+func accept(result any) string {
+	if _, ok := result.(*metav1.PartialObjectMetadataList); ok {
+		return "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+	}
+	return "application/json"
 }
 
 func podPath(name types.NamespacedName) string {

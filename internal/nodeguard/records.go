@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 
@@ -29,6 +31,8 @@ type records struct {
 
 	// published are the newest lists that were read; only run uses it.
 	published map[string]podhold.Published
+	// versions are the versions of the lists that were read last, by name; only run uses them.
+	versions map[string]string
 
 	mu    sync.RWMutex
 	index podhold.Index
@@ -124,13 +128,29 @@ func (r *records) use(published map[string]podhold.Published) error {
 	return nil
 }
 
-// refresh reads which pods are protected.
+// refresh reads which pods are protected, if that has changed.
 func (r *records) refresh(ctx context.Context) error {
+	selected := url.Values{"labelSelector": {podhold.LabelProtected}}
+	var metadata metav1.PartialObjectMetadataList
+	if err := r.own.query(ctx, r.configMaps(), selected, &metadata); err != nil {
+		return fmt.Errorf("read whether other pods are protected: %w", err)
+	}
+	versions := map[string]string{}
+	for i := range metadata.Items {
+		versions[metadata.Items[i].Name] = metadata.Items[i].ResourceVersion
+	}
+	if r.versions != nil && maps.Equal(versions, r.versions) {
+		return nil
+	}
 	var list corev1.ConfigMapList
-	if err := r.own.query(ctx, r.configMaps(), url.Values{"labelSelector": {podhold.LabelProtected}}, &list); err != nil {
+	if err := r.own.query(ctx, r.configMaps(), selected, &list); err != nil {
 		return fmt.Errorf("read which pods are protected: %w", err)
 	}
-	return r.learn(list.Items)
+	if err := r.learn(list.Items); err != nil {
+		return err
+	}
+	r.versions = versions // of the lists or of earlier ones, so that no change is missed
+	return nil
 }
 
 // learn uses and stores what aggregators have published.

@@ -1,7 +1,14 @@
 package nodeguard
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/go-logr/logr"
@@ -58,4 +65,60 @@ func TestRestoredListsDoNotEndProtection(t *testing.T) {
 			}
 		})
 	}
+}
+
+// apiServer answers lists of ConfigMaps, and counts those of whole objects.
+type apiServer struct {
+	stored []corev1.ConfigMap
+	whole  int
+	fail   bool
+}
+
+func (s *apiServer) RoundTrip(r *http.Request) (*http.Response, error) {
+	var answer any
+	if strings.Contains(r.Header.Get("Accept"), "PartialObjectMetadataList") {
+		metadata := metav1.PartialObjectMetadataList{}
+		for i := range s.stored {
+			metadata.Items = append(metadata.Items, metav1.PartialObjectMetadata{ObjectMeta: s.stored[i].ObjectMeta})
+		}
+		answer = metadata
+	} else if s.whole++; s.fail {
+		return nil, errors.New("connection refused")
+	} else {
+		answer = corev1.ConfigMapList{Items: s.stored}
+	}
+	raw, err := json.Marshal(answer)
+	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(bytes.NewReader(raw))}, err
+}
+
+// All guards of a cluster ask all the time.
+func TestGuardReadsOnlyChangedLists(t *testing.T) {
+	s, err := newStore(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &apiServer{}
+	r := &records{own: &Account{server: &url.URL{Scheme: "https", Host: "worker"}, upstream: server}, namespace: "system", store: s, log: logr.Discard()}
+	web := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Labels: map[string]string{"app": "web"}}}
+	refresh := func(step string, fails bool, whole int, protects bool) {
+		t.Helper()
+		if err := r.refresh(t.Context()); (err != nil) != fails {
+			t.Fatalf("%s: %v, want an error: %v", step, err, fails)
+		}
+		if server.whole != whole || r.Protects(web) != protects {
+			t.Errorf("%s: %d lists of whole objects and protected %v, want %d and %v", step, server.whole, r.Protects(web), whole, protects)
+		}
+	}
+	refresh("nothing is published", false, 1, false)
+	refresh("still nothing", false, 1, false)
+	server.stored = []corev1.ConfigMap{list("a", 1, `[{"namespace":"shop","name":"web","selector":{"matchLabels":{"app":"web"}}}]`)}
+	server.stored[0].ResourceVersion = "10"
+	server.fail = true
+	refresh("a list that cannot be read", true, 2, false)
+	server.fail = false
+	refresh("the list", false, 3, true)
+	refresh("the same list", false, 3, true)
+	server.stored[0] = list("a", 2, "[]")
+	server.stored[0].ResourceVersion = "11"
+	refresh("a changed list", false, 4, false)
 }
