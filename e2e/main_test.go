@@ -6,9 +6,15 @@ import (
 	"testing"
 
 	"github.com/breakwater-k8s/breakwater/e2e"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/install"
 )
 
-var loopSuite = e2e.NewSuite("federated", putCoreProxy)
+var callerTokens = flag.Bool("caller-tokens", true, "authenticate the API servers at the webhooks, as an installation should")
+
+var loopSuite = e2e.NewSuite("federated", func(options *install.Options) {
+	options.CallerTokens = *callerTokens
+	putCoreProxy(options)
+})
 
 func TestMain(m *testing.M) {
 	flag.Parse()

@@ -50,6 +50,8 @@ type Options struct {
 	Kubeconfig func(component string, cluster federation.Cluster) string
 	// Shares gives the cells shares of protectors with coreOutage LocalShare.
 	Shares bool
+	// CallerTokens makes the API servers authenticate at the webhooks, with tokens.
+	CallerTokens bool
 	// Metrics makes the components serve metrics: see MetricsAddresses.
 	Metrics bool
 	// Grace is how long a process may take to end before it is killed. 0 means five seconds.

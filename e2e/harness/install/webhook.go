@@ -2,6 +2,7 @@ package install
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
+	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 )
 
 // webhooks are the replicas that the API servers of all workers call, behind one address.
@@ -23,6 +25,7 @@ type webhooks struct {
 	balancer  *Balancer
 	authority string // PEM file with the authorities that the API servers trust
 	serving   certificate
+	callerKey string // file with the key of caller tokens; empty without them
 
 	certificateFile, keyFile string
 }
@@ -43,6 +46,11 @@ func (i *Installation) newWebhooks() (*webhooks, error) {
 	if err := errors.Join(hooks.write(hooks.serving), os.WriteFile(hooks.authority, hooks.serving.authority, 0o600)); err != nil {
 		return nil, err
 	}
+	if i.options.CallerTokens {
+		if err := hooks.createCallerKey(filepath.Join(folder, "callers")); err != nil {
+			return nil, err
+		}
+	}
 	if hooks.addresses, err = claimAddresses(i.options.WebhookReplicas); err != nil {
 		return nil, err
 	}
@@ -62,6 +70,9 @@ func (i *Installation) newWebhooks() (*webhooks, error) {
 		if i.options.Scheduling {
 			arguments = append(arguments, "--scheduling")
 		}
+		if hooks.callerKey != "" {
+			arguments = append(arguments, "--caller-keys="+filepath.Dir(hooks.callerKey))
+		}
 		hooks.replicas = append(hooks.replicas, component{name: WebhookName(n), arguments: arguments})
 	}
 	if hooks.balancer, err = NewBalancer(hooks.addresses.all); err != nil {
@@ -69,6 +80,16 @@ func (i *Installation) newWebhooks() (*webhooks, error) {
 		return nil, err
 	}
 	return hooks, nil
+}
+
+// createCallerKey creates the key of caller tokens in a folder.
+func (w *webhooks) createCallerKey(folder string) error {
+	key := make([]byte, 32)
+	if _, err := rand.Read(key); err != nil {
+		return err
+	}
+	w.callerKey = filepath.Join(folder, webhookconfig.CurrentCallerKey)
+	return errors.Join(os.Mkdir(folder, 0o700), os.WriteFile(w.callerKey, key, 0o600))
 }
 
 // close closes the balancer, and releases the ports of the replicas.
@@ -110,6 +131,9 @@ func (i *Installation) configureCores(ctx context.Context) error {
 // configure makes a cluster's API server call its webhook, with the same configuration that users get. The type of configuration
 // selects its kind.
 func (i *Installation) configure(ctx context.Context, cluster federation.Cluster, configuration client.Object, role ...string) error {
+	if i.webhooks.callerKey != "" {
+		role = append(role, "--caller-key="+i.webhooks.callerKey)
+	}
 	raw, err := i.webhookConfig(ctx, role...)
 	if err != nil {
 		return err
