@@ -80,7 +80,7 @@ func proofs() []proof {
 			"TestDrainingCellKeepsEntryWithReservations",
 			"TestDeletedCellGetsNoEntry", "TestDeletedCellIsHeldWhileProtectorIsUnfinished",
 			"TestUnfinishedProtectorIsCompletedAfterDeletion",
-			"TestRestoredProtectorIsCountedAfterDeadline", "TestWriteToRestoredCoreFails",
+			"TestRestoredProtectorIsCountedAfterDeadline", "TestWriteToRestoredCoreFails", "TestCountsOfALostIncarnationAdmitNothing",
 			"TestAllBreakGlassRemovalsAreCharged", "TestBreakGlassDuringOutageIsChargedLater", "TestPendingChargeIsAdaptedToTheProtector",
 			"TestUpdateStaysReservedUntilContainersRestart", "TestUpdateStaysReservedWhenRemovalFails",
 			"TestPodMissingFromLiveReadIsNeverCounted", "TestPodMissingFromLiveReadThatStaysEndsLeadership",
