@@ -141,6 +141,7 @@ func visitOtherCluster(fault func(*fixture) (repair func())) func(*fixture) {
 		f.onWorkers("systemctl restart breakwater-node kubelet")
 		f.pause(5 * time.Second)
 		if fault != nil {
+			f.untimed = wereAway
 			fault(f)()
 		}
 		f.pause(15 * time.Second)
@@ -196,7 +197,7 @@ func (f *fixture) killAndFreezeGuards() (repair func()) {
 
 // stopGuards keeps all guards from running.
 func (f *fixture) stopGuards() (repair func()) {
-	f.areStopped = true
+	f.untimed = wereStopped
 	f.onWorkers("systemctl stop breakwater-node")
 	return func() {
 		f.pause(faultTime)
@@ -211,7 +212,7 @@ func (f *fixture) restartKubelets() (repair func()) {
 
 // rebootNode cuts the power of a node, and starts it again.
 func (f *fixture) rebootNode() (repair func()) {
-	f.rebooted = f.workers[0]
+	f.rebooted, f.untimed = f.workers[0], wasRebooted
 	f.docker("kill", f.rebooted)
 	return func() {
 		f.docker("start", f.rebooted)

@@ -52,8 +52,8 @@ type fixture struct {
 	workers []string
 	// rebooted is the node that the current disaster has rebooted; empty for none.
 	rebooted string
-	// areStopped reports that the current disaster keeps the guards from running.
-	areStopped bool
+	// untimed is why the times of the current disaster have no goals; empty if they have.
+	untimed string
 	// hasGuards reports whether the guards are installed.
 	hasGuards bool
 	snapshot  string

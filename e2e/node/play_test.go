@@ -28,7 +28,7 @@ func (f *fixture) playWith(name string, cause func(*fixture), fault func(*fixtur
 	}
 	f.waitUntilComplete()
 	f.waitUntilServed()
-	f.rebooted, f.areStopped = "", false
+	f.rebooted, f.untimed = "", ""
 	before := f.containers()
 	deleted := f.watchDeletions()
 	client := f.startClient()
@@ -59,7 +59,7 @@ func (f *fixture) playWith(name string, cause func(*fixture), fault func(*fixtur
 	}
 	f.waitUntilServed()
 	f.pause(settleTime)
-	result := outcome{Registered: registered.Seconds(), Unanswered: client.stop().Seconds(), Rebooted: f.rebooted != "", Stopped: f.areStopped}
+	result := outcome{Registered: registered.Seconds(), Unanswered: client.stop().Seconds(), Untimed: f.untimed}
 	for _, lost := range f.lost(before, deleted) {
 		result.Killed++
 		f.Logf("%s: %s", name, lost)
