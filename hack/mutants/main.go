@@ -102,7 +102,7 @@ func proofs() []proof {
 			"TestDeferral", "TestDeferredWritesAreMade",
 			"TestKubeletLosesOnlyWhatWasRemoved", "TestEndOf", "TestRegistration", "TestDecideName",
 			"TestHeldPodsEndByLaterCountsOnly", "TestIsSatisfied", "TestAnswersToGuards",
-			"TestDomainLossAssumesTheWorstPlacement", "TestPodOfUnknownDomainMayBeInAnyDomain", "TestAdmittedRemovalsTolerateAnyDomainLoss",
+			"TestDomainLoss", "TestDomainLossAssumesTheWorstPlacement", "TestPodOfUnknownDomainMayBeInAnyDomain", "TestAdmittedRemovalsTolerateAnyDomainLoss",
 			"TestBatchDecidesLikeSingleDecisionsWithDomainLoss",
 		}, "|") + ")$"},
 		{judgeTests, []string{"./e2e/harness/simulation"}, "^TestTheJudge"},

@@ -369,6 +369,8 @@ func TestDomainLoss(t *testing.T) {
 	old.Status.Cells[0].Aggregation.Spread.TopologyKey = "topology.kubernetes.io/region"
 	unknown := two(4, 6, 4)
 	unknown.Status.Cells[0].Aggregation.CountedReplicas++
+	oneKnown := spread(protector(4, 7), zone)
+	placed(oneKnown, 0, in("a", 4))
 	many := spread(protector(8, 10), zone)
 	placed(many, 0, in("a", 6)).Others = &v1alpha1.OtherDomains{Domains: 2, Counted: 4, Largest: 3}
 	clusters := spread(protector(5, 6, 3), v1alpha1.TopologyKeyCell)
@@ -395,6 +397,7 @@ func TestDomainLoss(t *testing.T) {
 		"is overridden by a break-glass removal":               {two(4, 6, 4), forced, quota.Reserved, loss("a", 6, 3)},
 		"ignores domain counts by another key":                 {old, of("a"), quota.DeniedDomainLoss, &quota.DomainLoss{TopologyKey: zone, Kind: quota.DomainUnknown, Pods: 12, Unknown: 12}},
 		"does not count pods of unknown domains as remaining":  {unknown, of("b"), quota.DeniedDomainLoss, &quota.DomainLoss{TopologyKey: zone, Kind: quota.DomainNamed, Name: "a", Pods: 6, Left: 3, Unknown: 1}},
+		"may affect all pods of unknown domains":               {oneKnown, of("a"), quota.DeniedDomainLoss, &quota.DomainLoss{TopologyKey: zone, Kind: quota.DomainUnknown, Pods: 3, Left: 3, Unknown: 3}},
 		"includes reservations in any domain":                  {withReservations(two(4, 6, 5), "x"), of("b"), quota.DeniedDomainLoss, loss("a", 6, 3)},
 		"may affect a domain that is not counted separately": {
 			many, of("a"), quota.DeniedDomainLoss, &quota.DomainLoss{TopologyKey: zone, Kind: quota.DomainOther, Pods: 3, Left: 6},
