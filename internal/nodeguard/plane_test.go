@@ -41,7 +41,7 @@ func TestMain(m *testing.M) { testplane.Main(m) }
 
 // fixture is a node with a guard and a kubelet that only watches its pods.
 type fixture struct {
-	*testing.T
+	testing.TB
 	node, namespace string
 	dir             string
 	options         nodeguard.Options
@@ -51,9 +51,9 @@ type fixture struct {
 	stop    func()
 }
 
-func newFixture(t *testing.T, contentType string) *fixture {
+func newFixture(t testing.TB, contentType string) *fixture {
 	t.Helper()
-	f := &fixture{T: t, namespace: testplane.Namespace(t), dir: t.TempDir()}
+	f := &fixture{TB: t, namespace: testplane.Namespace(t), dir: t.TempDir()}
 	f.node = "node-of-" + f.namespace
 	config := testplane.Config(t)
 	f.admin = kubernetes.NewForConfigOrDie(config)
@@ -77,7 +77,7 @@ func newFixture(t *testing.T, contentType string) *fixture {
 		Namespace: f.namespace, Retention: time.Hour, Log: logr.Discard(),
 	}
 	if testing.Verbose() {
-		f.options.Log = testr.New(t)
+		f.options.Log = testr.NewWithInterface(t, testr.Options{})
 	}
 	_, port, err = net.SplitHostPort(testplane.FreeAddress(t))
 	f.must(err)
@@ -108,7 +108,7 @@ func (f *fixture) account(config *rest.Config) *rest.Config {
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: f.namespace, Name: "guard"}},
 	}, metav1.CreateOptions{})
 	f.must(err)
-	return testplane.AsServiceAccount(f.T, config, f.namespace, "guard", meta.Name)
+	return testplane.AsServiceAccount(f.TB, config, f.namespace, "guard", meta.Name)
 }
 
 func (f *fixture) must(err error) {
@@ -149,7 +149,7 @@ func (f *fixture) start() {
 		<-ended
 	})
 	f.Cleanup(f.stop)
-	testplane.Eventually(f.T, func() string {
+	testplane.Eventually(f.TB, func() string {
 		if _, err := os.Stat(filepath.Join(f.options.Dir, "pods", "protected.json")); err != nil {
 			return err.Error()
 		}
@@ -242,14 +242,14 @@ func (f *fixture) watch(streams bool) *seen {
 
 func (f *fixture) sees(s *seen, pods []types.UID, gone ...string) {
 	f.Helper()
-	testplane.Eventually(f.T, func() string { return s.problem(pods, gone...) })
+	testplane.Eventually(f.TB, func() string { return s.problem(pods, gone...) })
 }
 
 // registered waits until the API server has a running pod under another UID than the given one.
 func (f *fixture) registered(name string, other types.UID) *corev1.Pod {
 	f.Helper()
 	var p *corev1.Pod
-	testplane.Eventually(f.T, func() string {
+	testplane.Eventually(f.TB, func() string {
 		var err error
 		p, err = f.admin.CoreV1().Pods(f.namespace).Get(f.Context(), name, metav1.GetOptions{})
 		switch {
@@ -455,7 +455,7 @@ func (f *fixture) status() (podhold.Status, *corev1.Node) {
 // wantMetrics waits until the guard serves these metrics, with values.
 func (f *fixture) wantMetrics(want ...string) {
 	f.Helper()
-	testplane.Eventually(f.T, func() string {
+	testplane.Eventually(f.TB, func() string {
 		r, err := http.NewRequestWithContext(f.Context(), http.MethodGet, "http://"+f.options.MetricsListen+"/metrics", http.NoBody)
 		f.must(err)
 		response, err := http.DefaultClient.Do(r)
