@@ -53,10 +53,7 @@ func (f *clusterFaults) restoreWorker(c *clusterState, s Step) {
 func (f *clusterFaults) restoreCore(c *clusterState, s Step) {
 	last := c.store.Version()
 	version := last - min(last-c.countedVersion, uint64(s.N))
-	shown := map[string]uint64{}
-	for _, p := range f.processes.allProcesses() {
-		shown[p.name] = p.seenVersions()[c.name]
-	}
+	shown := f.processes.shown(c.name)
 	c.store.Stop(coreRestoreTime)
 	c.store.Restore(version, last+coreVersionBump, func() { f.env.judge.recordLostDecisions(c.name, version, shown) })
 	c.restoredVersion = last + coreVersionBump

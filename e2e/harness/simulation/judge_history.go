@@ -37,10 +37,12 @@ type protectorKey struct {
 	name types.NamespacedName
 }
 
+func (k protectorKey) compare(other protectorKey) int {
+	return strings.Compare(k.core+k.name.String(), other.core+other.name.String())
+}
+
 func (h *clusterHistory) sortedProtectors() []protectorKey {
-	return slices.SortedFunc(maps.Keys(h.protectors), func(a, b protectorKey) int {
-		return strings.Compare(a.core+a.name.String(), b.core+b.name.String())
-	})
+	return slices.SortedFunc(maps.Keys(h.protectors), protectorKey.compare)
 }
 
 // recordLeadership records in which era of its cell a leadership began: its snapshot is from that era or a later one.

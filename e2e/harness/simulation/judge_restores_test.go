@@ -245,6 +245,26 @@ func (h *judgeFixture) restoreBeforeProtector(behind uint64) {
 	h.allowBy("webhook-0")
 }
 
+// loseAfterRestore restores the core to when the protector covered the pods, and loses the protector. The webhook has heard of the restored core, or
+// not. Then it answers, and knows that the protector is gone.
+func (h *judgeFixture) loseAfterRestore(heard bool) {
+	h.addFinalizer()
+	h.startWebhook()
+	time.Sleep(time.Second)
+	version := h.core.Version()
+	h.updateProtector("user", func(p *v1alpha1.PodProtector) {
+		p.Spec.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "y"}}
+	})
+	h.restoreCore(version)
+	shown := version
+	if heard {
+		shown = h.core.Version()
+	}
+	h.recordShown(testCore, map[string]uint64{"webhook-0": shown})
+	h.core.Lose("podprotectors", h.key)
+	h.allowBy("webhook-0")
+}
+
 // allowBy is an answer of a webhook without a reservation.
 func (h *judgeFixture) allowBy(webhook string) {
 	r := h.beginRemoval("a")
@@ -283,7 +303,9 @@ func TestTheJudgeExcusesNoMoreOfLosses(t *testing.T) {
 			h.history.cells[testCell].losses[0].protector = newWatched(testCore)
 			h.applyRemoval(r)
 		}, overAdmission},
-		"a removal that one protector did not reserve and the other did": {2, 3, func(h *judgeFixture) { h.removeUnseen(true) }, ""},
+		"an answer of a webhook that heard nothing of a restored core before the protector vanished": {1, 3, func(h *judgeFixture) { h.loseAfterRestore(false) }, ""},
+		"an answer of a webhook that heard of a restored core before the protector vanished":         {1, 3, func(h *judgeFixture) { h.loseAfterRestore(true) }, "holds no reservation"},
+		"a removal that one protector did not reserve and the other did":                             {2, 3, func(h *judgeFixture) { h.removeUnseen(true) }, ""},
 		"a removal that one protector did not reserve, for which the other had no budget": {2, 3, func(h *judgeFixture) {
 			h.setReady("c", false)
 			h.writeCount(2)

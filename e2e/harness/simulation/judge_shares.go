@@ -157,10 +157,12 @@ func (j *shareJudge) isKept(p *sharedProtector, floor int) bool {
 	}
 	for cell, truth := range j.history.cells {
 		entry := quota.CellOf(p.stored, cell)
-		if entry == nil { // the protector has just been recreated, and its shares are not known
+		switch {
+		case entry == nil: // the protector has just been recreated, and its shares are not known
 			return false
-		}
-		if entry.Share == nil {
+		case entry.Share == nil && j.isVoid(entry.Aggregation.TermVersion), entry.Share != nil && j.isVoid(entry.Share.TermVersion):
+			return false // after a restore, the cell has not confirmed its share
+		case entry.Share == nil:
 			floor -= truth.available(p.watchedProtector, time.Now())
 		}
 	}

@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -36,6 +37,7 @@ func (us *protectorUsers) applyProtectorStep(s Step) {
 		return // no API server lets a keeper recreate it there
 	}
 	if s.What == LoseOne {
+		us.env.judge.recordShown(core.name, us.processes.shown(core.name))
 		core.store.Lose("podprotectors", key)
 	} else if p.Labels == nil { // the generator owns a generated protector
 		_, _ = core.store.Delete("podprotectors", key, "", "user")
@@ -53,6 +55,7 @@ func (us *protectorUsers) createProtectors(core *clusterState) {
 // recreateForgottenProtectors acts as an operator who sees that a protector vanished that no keeper remembers, because the keeper started later. A protector
 // that a keeper remembers must have been recreated by now.
 func (fc *finalChecks) recreateForgottenProtectors() {
+	fc.releaseUnheldProtectors()
 	isKeeperRestarted := slices.ContainsFunc(fc.env.scenario.Steps, func(s Step) bool { return s.What == KillGenerator })
 	err := waitUntil(convergenceTime, fc.convergence.missingProtector)
 	ended := false
@@ -75,20 +78,37 @@ func (fc *finalChecks) recreateForgottenProtectors() {
 	}
 	for _, key := range fc.env.judge.history.sortedProtectors() {
 		if lost := fc.env.judge.history.protectors[key]; lost.isLost() {
-			fc.replaceForgottenProtector(key, lost.stored)
+			fc.replaceForgottenProtector(key, lost.stored, policy.IsGenerated(lost.stored))
 		}
 	}
 }
 
-// replaceForgottenProtector creates a protector that only webhooks remember. A formerly generated one is deleted when they have seen it.
-func (fc *finalChecks) replaceForgottenProtector(key protectorKey, last *v1alpha1.PodProtector) {
+// releaseUnheldProtectors acts as an operator who deleted a protector in a restored core, and sees that webhooks hold it: it creates the protector, and
+// deletes it again.
+func (fc *finalChecks) releaseUnheldProtectors() {
+	fc.env.judge.mu.Lock()
+	ended := maps.Clone(fc.env.judge.lifecycles.endedUnheld)
+	for key := range fc.env.judge.history.protectors {
+		delete(ended, key) // it was created since
+	}
+	fc.env.judge.mu.Unlock()
+	for _, key := range slices.SortedFunc(maps.Keys(ended), protectorKey.compare) {
+		fc.replaceForgottenProtector(key, ended[key], true)
+	}
+	if len(ended) > 0 {
+		time.Sleep(time.Minute + maxBudgetDelay) // until webhooks have seen the end
+	}
+}
+
+// replaceForgottenProtector creates a protector that only webhooks remember, and deletes it when they have seen it, if that is asked for.
+func (fc *finalChecks) replaceForgottenProtector(key protectorKey, last *v1alpha1.PodProtector, deleted bool) {
 	recreated := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: key.name.Namespace, Name: key.name.Name}, Spec: last.Spec}
 	for _, core := range fc.env.cores {
 		if core.name != key.core {
 			continue
 		}
 		_, _ = core.store.Create("podprotectors", recreated, "user")
-		if policy.IsGenerated(last) {
+		if deleted {
 			time.Sleep(5 * time.Second)
 			_, _ = core.store.Delete("podprotectors", key.name, "", "user")
 		}
@@ -137,6 +157,27 @@ type lifecycleJudge struct {
 	sources  sourceHistories
 	// releaseEvents are the release Events that a generator wrote for a protector that it was about to release.
 	releaseEvents map[string]bool
+	// endedUnheld are protectors that a client deleted in a restored core that had them without their finalizers. Webhooks that remember the
+	// finalizers hold them until a protector of that name is released.
+	endedUnheld map[protectorKey]*v1alpha1.PodProtector
+	// shown is for each core up to which version each process had received its protectors, before the last loss of one.
+	shown map[string]map[string]uint64
+}
+
+// recordShown records up to which version each process has received the protectors of a core, of which one is about to be lost.
+func (j *judge) recordShown(core string, shown map[string]uint64) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.lifecycles.shown[core] = shown
+}
+
+// recordMissedBy records which processes have heard nothing of the core since its restore. Their watches show its state at the time when they
+// begin again.
+func (w *watchedProtector) recordMissedBy(shown map[string]uint64) {
+	w.missedBy = map[string]bool{}
+	for process, version := range shown {
+		w.missedBy[process] = version < w.restoredVersion
+	}
 }
 
 // recordReleaseEvent treats a protector as released that vanishes when its generator has just recorded in an Event that it may go. Its
@@ -186,7 +227,11 @@ func (j *lifecycleJudge) recordProtectorEnd(key protectorKey, e *apiserver.Event
 	if e.By == "" && w != nil && isHeld(last) && !j.hasReleaseEvent(w) {
 		j.report.trace.add("%s vanished", w.name())
 		w.lostAt, w.recreatedVersion = time.Now(), 0
+		w.recordMissedBy(j.shown[key.core])
 		return
+	}
+	if e.By != "" && w != nil && w.restoredVersion > 0 && last.DeletionTimestamp == nil && !isHeld(last) {
+		j.endedUnheld[key] = last
 	}
 	j.judgeProtectorDeletion(key.core, e)
 	j.liveness.endedAt[key] = time.Now()

@@ -214,6 +214,15 @@ func (ps *processes) allProcesses() []*process {
 	return all
 }
 
+// shown returns the version up to which each process has received the protectors of a core.
+func (ps *processes) shown(core string) map[string]uint64 {
+	shown := map[string]uint64{}
+	for _, p := range ps.allProcesses() {
+		shown[p.name] = p.seenVersions()[core]
+	}
+	return shown
+}
+
 func aggregatorName(core, cell string, i int) string {
 	return fmt.Sprintf("aggregator-%s-%s-%d", core, cell, i)
 }

@@ -9,7 +9,8 @@ import (
 
 // protectorUsers change, delete and create protectors, as users do, and make them vanish.
 type protectorUsers struct {
-	env *environment
+	env       *environment
+	processes *processes
 }
 
 func (p ProtectorPlan) object() *v1alpha1.PodProtector {

@@ -38,16 +38,21 @@ type watchedProtector struct {
 	recreatedVersion uint64
 	// unseenBy are the processes that had not seen it when the core was last restored.
 	unseenBy map[string]bool
+	// missedBy are the processes that had heard nothing of the restored core when it vanished there: they never see the spec that it had.
+	missedBy map[string]bool
 }
 
 // isLost reports whether it is in force although it is not stored.
 func (w *watchedProtector) isLost() bool { return !w.lostAt.IsZero() && w.recreatedVersion == 0 }
 
 // isUnseenBy reports whether a webhook could not know it: its watch has not shown it, or it started when the protector did not exist, or
-// a restore of the core undid the protector before that.
+// a restore of the core undid the protector before that, or the protector vanished right after a restore that brought back another spec.
 func (w *watchedProtector) isUnseenBy(r *removal) bool {
 	seenVersion := r.seenVersions[w.core]
 	if !w.lostAt.IsZero() && (w.recreatedVersion == 0 || seenVersion < w.recreatedVersion) && (r.webhookStart.After(w.lostAt) || w.unseenBy[r.webhook]) {
+		return true
+	}
+	if w.isLost() && w.missedBy[r.webhook] {
 		return true
 	}
 	return seenVersion < max(w.coveredSince, w.floorRaisedAt)
