@@ -57,7 +57,9 @@ func (k *shareKeeper) prepare(ctx context.Context, before, p *v1alpha1.PodProtec
 		return nil, err
 	}
 	shares := quota.SharesOf(p, k.start.restored)
-	step := floorshare.Next(shares, k.cell, k.localOf(cell, stored), k.wantsShare(p))
+	local := k.localOf(cell, stored)
+	local.Undone = quota.CellOf(before, k.cell) == nil || quota.SharesOf(before, k.start.restored).IsVoid(k.cell)
+	step := floorshare.Next(shares, k.cell, local, k.wantsShare(p))
 	if step.Kind != floorshare.Nothing {
 		k.log.V(1).Info("Moving share", "protector", keyOf(p), "step", step.Kind, "share", step.Floor)
 	}

@@ -36,6 +36,8 @@ type Local struct {
 	Floor int
 	// Available and Reserved are A_c and |H_c| of the share's own count.
 	Available, Reserved int
+	// Undone reports that the stored protector does not record the cell, because it was recreated or restored.
+	Undone bool
 	// Unmerged reports that it has reservations that the core does not record.
 	Unmerged bool
 }

@@ -51,10 +51,12 @@ type modelCell struct {
 	shared                                            bool
 	recorded, counted, reservedCopy, reserved, frozen int8
 	wanted                                            int8
-	// void reports that the core was restored, and the cell has neither confirmed its share nor counted since.
-	void bool
-	// awaiting reports that the cell's cluster was restored, and its share has not been opened since.
-	awaiting bool
+	// void reports that the core was restored, and the cell has neither confirmed its share nor counted since. uncounted reports that it has not
+	// counted since.
+	void, uncounted bool
+	// awaiting reports that the cell's cluster was restored, and its share has not been opened since. noticed reports that the processes which
+	// move shares know that.
+	awaiting, noticed bool
 	// exists, closed, local and localReserved are the share: l_c and its reservations.
 	exists, closed       bool
 	local, localReserved int8
@@ -62,8 +64,9 @@ type modelCell struct {
 
 // delayed is the second write of a step, which a process has not sent yet.
 type delayed struct {
-	kind  floorshare.Kind
-	floor int8
+	kind floorshare.Kind
+	// floor and counted are the share and A_c that the write of a protector records.
+	floor, counted int8
 	// fresh reports that the object has not changed since the process read it.
 	fresh bool
 }
@@ -74,6 +77,9 @@ func (d delayed) before(o delayed) bool {
 	}
 	if d.floor != o.floor {
 		return d.floor < o.floor
+	}
+	if d.counted != o.counted {
+		return d.counted < o.counted
 	}
 	return !d.fresh && o.fresh
 }
@@ -90,7 +96,7 @@ func (m *model) protector() *floorshare.Protector {
 		}
 		p.Cells = append(p.Cells, floorshare.Cell{
 			Name: fmt.Sprint(i), Shared: c.shared, Floor: int(c.recorded), Available: int(c.counted), Reserved: int(reserved), Wanted: int(c.wanted),
-			Void: c.void,
+			Void: c.void, Uncounted: c.uncounted,
 		})
 	}
 	return p
@@ -98,7 +104,7 @@ func (m *model) protector() *floorshare.Protector {
 
 func (c *modelCell) share() floorshare.Local {
 	return floorshare.Local{
-		Exists: c.exists, Closed: c.closed || c.awaiting, Floor: int(c.local), Available: int(c.pods), Reserved: int(c.localReserved),
+		Exists: c.exists, Closed: c.closed || c.awaiting && c.noticed, Floor: int(c.local), Available: int(c.pods), Reserved: int(c.localReserved),
 		Unmerged: c.localReserved > 0,
 	}
 }
@@ -144,6 +150,7 @@ func (m model) successors(wanted bool) (next []model) {
 	add((*model).restoreCore)
 	add((*model).backUpCell)
 	add((*model).restoreCell)
+	add((*model).noticeRestore)
 	for process := range m.delays {
 		for _, wants := range []bool{true, wanted} {
 			add(func(n *model) bool { return n.begin(process, wants) })
@@ -211,14 +218,14 @@ func (m *model) die(cell int) bool {
 func (m *model) count(cell int) bool {
 	c := &m.cells[cell]
 	unconfirmed := c.void && !c.shared
-	if c.counted == c.pods && c.reservedCopy == c.localReserved && c.frozen == 0 && !unconfirmed || unconfirmed && c.isOpen() {
+	if c.counted == c.pods && c.reservedCopy == c.localReserved && c.frozen == 0 && !unconfirmed && !c.uncounted || unconfirmed && c.isOpen() {
 		return false
 	}
 	if unconfirmed {
 		c.void = false
 		m.shareWritten(cell)
 	}
-	c.counted, c.reservedCopy, c.frozen = c.pods, c.localReserved, 0
+	c.counted, c.uncounted, c.reservedCopy, c.frozen = c.pods, false, c.localReserved, 0
 	m.protectorWritten()
 	return true
 }
@@ -227,15 +234,20 @@ func (m *model) count(cell int) bool {
 func (m *model) begin(process int, wants bool) bool {
 	cell := cellOfProcess(process)
 	c, p := &m.cells[cell], m.protector()
+	counted := c.counted
+	if c.exists && !c.uncounted { // the share was counted by another stream
+		counted = min(counted, c.pods)
+		p.Cells[cell].Available = int(counted)
+	}
 	step := floorshare.Next(p, fmt.Sprint(cell), c.share(), wants)
 	floor := int8(step.Floor)
-	pending := delayed{step.Kind, floor, true}
+	pending := delayed{step.Kind, floor, counted, true}
 	switch step.Kind {
 	case floorshare.Create:
-		c.exists, c.closed, c.local, c.awaiting = true, true, 0, false
+		c.exists, c.closed, c.local, c.awaiting, c.noticed = true, true, 0, false, false
 		pending = delayed{}
 	case floorshare.Delete:
-		c.exists, c.closed, c.local, c.awaiting = false, false, 0, false
+		c.exists, c.closed, c.local, c.awaiting, c.noticed = false, false, 0, false, false
 		pending = delayed{}
 	case floorshare.Raise, floorshare.Confirm:
 		c.local = max(c.local, floor)
@@ -246,7 +258,7 @@ func (m *model) begin(process int, wants bool) bool {
 		if !p.MayRecord(fmt.Sprint(cell), step.Floor) {
 			return false
 		}
-		c.shared, c.recorded, c.void = true, floor, false
+		c.shared, c.recorded, c.void, c.counted = true, floor, false, counted
 	default:
 		return false
 	}
@@ -270,7 +282,7 @@ func (m *model) finish(process int) bool {
 	c := &m.cells[cell]
 	switch d.kind {
 	case floorshare.Raise, floorshare.Confirm:
-		c.shared, c.recorded, c.void = true, d.floor, false
+		c.shared, c.recorded, c.void, c.counted = true, d.floor, false, d.counted
 		m.protectorWritten()
 	case floorshare.Leave:
 		c.shared, c.recorded, c.wanted, c.void = false, 0, 0, false
@@ -281,7 +293,7 @@ func (m *model) finish(process int) bool {
 		c.local = d.floor
 		m.shareWritten(cell)
 	case floorshare.Enter:
-		c.closed, c.awaiting, c.local = false, false, d.floor
+		c.closed, c.awaiting, c.noticed, c.local = false, false, false, d.floor
 		c.localReserved, c.reserved, c.frozen = c.localReserved+c.reserved, 0, c.frozen+c.reserved
 		m.shareWritten(cell)
 	default:
@@ -310,7 +322,7 @@ func (m *model) backUpCore() bool {
 	}
 	m.coreBackup.state = taken
 	for i, c := range m.cells {
-		m.coreBackup.recorded[i] = modelCell{shared: c.shared, recorded: c.recorded, counted: c.counted, reservedCopy: c.reservedCopy}
+		m.coreBackup.recorded[i] = modelCell{shared: c.shared, recorded: c.recorded, reservedCopy: c.reservedCopy}
 	}
 	return true
 }
@@ -321,10 +333,8 @@ func (m *model) restoreCore() bool {
 	}
 	for i, was := range m.coreBackup.recorded {
 		c := &m.cells[i]
-		c.shared, c.recorded, c.counted, c.reservedCopy, c.void, c.wanted = was.shared, was.recorded, was.counted, was.reservedCopy, true, 0
-		if !c.shared {
-			c.counted = 0
-		}
+		c.shared, c.recorded, c.counted, c.reservedCopy, c.wanted = was.shared, was.recorded, 0, was.reservedCopy, 0
+		c.void, c.uncounted = true, true
 	}
 	m.coreBackup = backup{}
 	m.protectorWritten()
@@ -345,8 +355,19 @@ func (m *model) restoreCell() bool {
 	if m.cellBackup.state != taken || c.localReserved > 0 {
 		return false
 	}
-	c.exists, c.closed, c.local, c.awaiting = was.exists, was.closed, was.local, was.exists
+	c.exists, c.closed, c.local, c.awaiting, c.noticed = was.exists, was.closed, was.local, was.exists, false
 	m.cellBackup = backup{}
+	m.shareWritten(0)
+	return true
+}
+
+// noticeRestore makes the counts of the share void.
+func (m *model) noticeRestore() bool {
+	c := &m.cells[0]
+	if !c.awaiting || c.noticed {
+		return false
+	}
+	c.noticed = true
 	m.shareWritten(0)
 	return true
 }
@@ -403,6 +424,10 @@ func TestAllStatesKeepTheFloor(t *testing.T) {
 	}
 	exploreFrom(t, "restored core", model{floor: 2, coreBackup: backup{state: notTaken}}, true)
 	exploreFrom(t, "restored cell", model{floor: 2, cellBackup: backup{state: notTaken}}, true)
+	// The cell has left since its backup, and the other cell relies on its pods.
+	left := model{floor: 2, cellBackup: backup{state: taken, local: modelCell{exists: true, local: 1}}}
+	left.cells = [modelCells]modelCell{{exists: true, closed: true}, {exists: true, shared: true}}
+	exploreFrom(t, "restored cell that had left", left, true)
 	exploreFrom(t, "restored core and cell", model{floor: 2, coreBackup: backup{state: notTaken}, cellBackup: backup{state: notTaken}}, false)
 }
 

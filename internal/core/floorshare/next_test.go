@@ -150,6 +150,8 @@ func TestNextAfterAnInterruptedRaise(t *testing.T) {
 func TestNextAfterRestore(t *testing.T) {
 	recorded := floorshare.Cell{Name: "a", Shared: true, Floor: 3, Available: 9}
 	open, closed := floorshare.Local{Exists: true, Floor: 4, Available: 9}, floorshare.Local{Exists: true, Closed: true, Floor: 4}
+	undone := open
+	undone.Undone = true
 	void := func(c floorshare.Cell) floorshare.Cell { c.Void = true; return c }
 	for claim, c := range map[string]struct {
 		own, other floorshare.Cell
@@ -158,6 +160,8 @@ func TestNextAfterRestore(t *testing.T) {
 	}{
 		"an open share is confirmed":               {void(recorded), recorded, open, floorshare.Step{Kind: floorshare.Confirm, Floor: 4}},
 		"also if the restore has undone its entry": {void(floorshare.Cell{Name: "a"}), recorded, open, floorshare.Step{Kind: floorshare.Confirm, Floor: 4}},
+		"also if it was counted since":             {floorshare.Cell{Name: "a", Available: 9}, recorded, undone, floorshare.Step{Kind: floorshare.Confirm, Floor: 4}},
+		"an open share that the core never undid":  {floorshare.Cell{Name: "a", Available: 9}, recorded, open, floorshare.Step{Kind: floorshare.Leave}},
 		"a closed share is what the floor needs":   {void(recorded), recorded, closed, floorshare.Step{Kind: floorshare.Confirm, Floor: 7}},
 		"no void record helps it":                  {void(recorded), void(recorded), closed, floorshare.Step{Kind: floorshare.Confirm, Floor: 10}},
 		"it may be more than the floor needs":      {void(recorded), floorshare.Cell{Shared: true, Floor: 9}, closed, floorshare.Step{Kind: floorshare.Confirm, Floor: 3}},
