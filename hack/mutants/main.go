@@ -122,7 +122,7 @@ func shareProofs() []proof {
 			"TestMayRecord", "TestNextAfterRestore", "TestAllStatesKeepTheFloor", "TestSharesComeToRest", "TestCellsWithSharesCountForTheirShares",
 			"TestShareRecordsThatItWantsBudget", "TestShareCountsOnlyPodsOfItsCell", "TestDeletedShareRefusesAll",
 			"TestReservationsMoveWithTheDecisions", "TestShareOfLostProtectorIsTakenOver", "TestCellsOfSeveralCoresShareACopy",
-			"TestMergeReservations", "TestSharesOfRestoredCore", "TestAwaitsConfirmation", "TestWithShares",
+			"TestRestoredShareAdmitsNothing", "TestMergeReservations", "TestSharesOfRestoredCore", "TestAwaitsConfirmation", "TestWithShares",
 		}, "|") + ")$"},
 		{"simulation of shares", []string{"./e2e/harness/simulation"}, "^TestShareSeeds$"},
 	}

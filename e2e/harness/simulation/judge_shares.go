@@ -211,6 +211,9 @@ func (j *shareJudge) judgeFalls(old, p *v1alpha1.PodProtector, floor int) {
 		if entry := quota.CellOf(old, cell); !known && entry != nil && (entry.Share != nil || j.isVoid(entry.Aggregation.TermVersion)) {
 			continue // the cell confirms its share after a restore
 		}
+		if share := j.shares[cell][client.ObjectKeyFromObject(p)]; !known && isRecreated(p) && share != nil && j.isOpen(cell, share) {
+			continue // the cell confirms the share that it had before the protector was lost
+		}
 		if was != share {
 			j.report.counts.ShareSteps++
 		}

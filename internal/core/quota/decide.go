@@ -178,7 +178,7 @@ func decide(p *v1alpha1.PodProtector, budget Budget, losses *domainLosses, r Rem
 func denialReason(p *v1alpha1.PodProtector, budget Budget, state chargeState) Outcome {
 	limit := int(p.Spec.AdmissionHistory.MaxConcurrentLag)
 	switch {
-	case (budget.FloorUnknown || budget.Floor > 0) && needsRecount(p):
+	case deniesUntilRecount(p, budget):
 		return DeniedRestored
 	case budget.FloorUnknown:
 		return DeniedFloorUnknown

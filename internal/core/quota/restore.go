@@ -76,6 +76,12 @@ func RestoredCells(last *v1alpha1.PodProtectorStatus) []v1alpha1.PodProtectorCel
 	return cells
 }
 
+// deniesUntilRecount reports whether a protector admits nothing until it is counted again. A restore may have brought back an earlier floor of a
+// share, and so a share does not even rely on a floor of zero (rule S5).
+func deniesUntilRecount(p *v1alpha1.PodProtector, budget Budget) bool {
+	return (budget.FloorUnknown || budget.Floor > 0 || p.Spec.ShareOf != nil) && needsRecount(p)
+}
+
 // needsRecount reports whether a protector still waits for counts after it or its core was restored.
 func needsRecount(p *v1alpha1.PodProtector) bool {
 	return IsRestorePending(p) || slices.ContainsFunc(p.Status.Cells, func(c v1alpha1.PodProtectorCell) bool { return c.Aggregation.Void })

@@ -66,6 +66,22 @@ func TestShareRecordsThatItWantsBudget(t *testing.T) {
 	}
 }
 
+// A restore may have brought back a floor of zero of a share. A protector with that floor needs no counts.
+func TestRestoredShareAdmitsNothing(t *testing.T) {
+	for _, of := range []*v1alpha1.ShareOf{nil, {Cell: "c0"}} {
+		p := protector(0, 5)
+		p.Spec.ShareOf = of
+		quota.VoidCounts(&p.Status.Cells[0].Aggregation)
+		want := quota.DeniedRestored
+		if of == nil {
+			want = quota.Reserved
+		}
+		if got := quota.Decide(p, []quota.Removal{removal("c0", "a")})[0].Outcome; got != want {
+			t.Errorf("share %v: Decide() = %s, want %s", of, got, want)
+		}
+	}
+}
+
 // Merging is idempotent, and loses no reservation.
 func TestMergeReservations(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -47,7 +47,7 @@ func Allowed(p *v1alpha1.PodProtector) int { return allowed(p, BudgetOf(p)) }
 // allowed returns the number of removals that Decide would admit now. For a protector that must tolerate a domain loss, it is the
 // number for the pods of one domain in one cell, for the best such choice. It is 0 if no counted pod could be removed.
 func allowed(p *v1alpha1.PodProtector, budget Budget) int {
-	if budget.FloorUnknown || budget.Floor > 0 && needsRecount(p) {
+	if budget.FloorUnknown || deniesUntilRecount(p, budget) {
 		return 0
 	}
 	byShares := allowedByShares(p)
