@@ -82,7 +82,7 @@ func (j *judge) recordCellEvent(cell string, e *apiserver.Event) {
 	t := j.history.cells[cell]
 	t.workloads.observe(e)
 	if e.Kind.Kind == "Pod" {
-		j.shares.judgePodChange(cell, func() { j.effects.judgePodChange(cell, t, e) })
+		j.shares.judgePodChange(cell, j.effects.effecting[cell], func() { j.effects.judgePodChange(cell, t, e) })
 	}
 	if share, ok := e.New.(*v1alpha1.PodProtector); ok {
 		j.shares.recordShare(cell, share, e)
@@ -175,7 +175,7 @@ func (j *judge) recordCellRestore(cell string, version uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	lost := 0
-	j.shares.judgePodChange(cell, func() { lost = j.history.cells[cell].restore(version) })
+	j.shares.judgePodChange(cell, nil, func() { lost = j.history.cells[cell].restore(version) })
 	j.history.cells[cell].workloads.restore(version)
 	j.report.counts.Losses += lost
 	j.report.trace.add("%s: restored to version %d; %d available pods are lost by that", cell, version, lost)

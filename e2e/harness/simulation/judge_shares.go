@@ -65,8 +65,9 @@ func (j *shareJudge) available(p *sharedProtector) (pods int) {
 	return pods
 }
 
-// judgePodChange judges a change of a pod of a cell, which change records. A nil shareJudge judges nothing.
-func (j *shareJudge) judgePodChange(cell string, change func()) {
+// judgePodChange judges a change of a pod of a cell, which change records. r is the removal that takes effect; nil for none. A nil shareJudge judges
+// nothing.
+func (j *shareJudge) judgePodChange(cell string, r *removal, change func()) {
 	if j == nil {
 		change()
 		return
@@ -85,12 +86,21 @@ func (j *shareJudge) judgePodChange(cell string, change func()) {
 		after := j.available(p)
 		switch floor := p.floors.lowestSince(time.Now().Add(-requestLimit - time.Second)); {
 		case after >= before[p]:
-		case !isRemoval:
+		case !isRemoval || j.isByReadinessRace(cell, p, r):
 			p.died += before[p] - after
 		case after+p.died < floor:
 			j.report.fail("after a removal in %s, %d pods are available for protector %s and %d have died, floor %d", cell, after, p.stored.Name, p.died, floor)
 		}
 	}
+}
+
+// isByReadinessRace reports whether the pod of a removal that took effect was not available when the removal was reviewed: then nothing is reserved.
+func (j *shareJudge) isByReadinessRace(cell string, p *sharedProtector, r *removal) bool {
+	if r == nil || r.reviewed == nil {
+		return false
+	}
+	line := j.history.cells[cell].pods[r.reviewed.UID]
+	return line != nil && !j.history.wasCharged(p.watchedProtector, r, line.states[:len(line.states)-1])
 }
 
 func compareNames(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) }
