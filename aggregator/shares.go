@@ -64,8 +64,8 @@ func (k *shareKeeper) prepare(ctx context.Context, before, p *v1alpha1.PodProtec
 		k.log.V(1).Info("Moving share", "protector", keyOf(p), "step", step.Kind, "share", step.Floor)
 	}
 	if step.Kind == floorshare.Create || step.Kind == floorshare.Enter {
-		if err := k.syncCell(ctx); errors.Is(err, errOtherPods) {
-			return nil, nil
+		if _, err := k.copiedCell(ctx); apierrors.IsNotFound(err) || errors.Is(err, errOtherPods) {
+			return nil, nil // run enqueues all protectors when there is a copy
 		} else if err != nil {
 			return nil, err
 		}
@@ -383,8 +383,8 @@ func (k *shareKeeper) wasReleased(ctx context.Context, key types.NamespacedName,
 	return clusters.WasReleased(ctx, k.core, last)
 }
 
-// enqueueAll enqueues the protectors of all shares, since a protector may have been released while no leadership watched.
-func (k *shareKeeper) enqueueAll(ctx context.Context, enqueue func(types.NamespacedName)) {
+// enqueueShares enqueues the protectors of all shares, since a protector may have been released while no leadership watched.
+func (k *shareKeeper) enqueueShares(ctx context.Context, enqueue func(types.NamespacedName)) {
 	all := &v1alpha1.PodProtectorList{}
 	if err := k.shares.List(ctx, all); err != nil {
 		k.log.Error(err, "Failed to list the shares of the cell")
@@ -401,45 +401,65 @@ func (k *shareKeeper) enqueueAll(ctx context.Context, enqueue func(types.Namespa
 var errOtherPods = errors.New("the Cell of that name in the cluster of the cell has other namespaces or another podSelector, so the cell gets no shares: " +
 	"rename one of the Cells, or delete that in the cluster of the cell if no core has such a Cell any more")
 
-// syncCell copies the settings of the Cell to the cluster of the cell, where the aggregator that counts for shares reads them. Several cores may
-// have a Cell of that name: the copy settles exactly, and has the longest of their deadlines, which is safe for all. errOtherPods
-// is returned if it has other pods than the Cell.
-func (k *shareKeeper) syncCell(ctx context.Context) error {
-	cell := k.current()
-	spec := v1alpha1.CellSpec{
-		Namespaces: cell.Spec.Namespaces, PodSelector: cell.Spec.PodSelector, Settlement: v1alpha1.SettlementExact,
-		AdmissionDeadline: &metav1.Duration{Duration: cell.Spec.AdmissionDeadlineOrDefault()},
+// copiedCell reads the copy of the Cell in the cluster of the cell, by which the aggregator counts for shares. errOtherPods is returned if it has other
+// pods than the Cell, because several cores have a Cell of that name.
+func (k *shareKeeper) copiedCell(ctx context.Context) (*v1alpha1.Cell, error) {
+	copied, cell := &v1alpha1.Cell{}, k.current()
+	if err := k.shares.Get(ctx, client.ObjectKey{Name: k.cell}, copied); err != nil {
+		return nil, err
 	}
-	stored := &v1alpha1.Cell{}
-	switch err := k.shares.Get(ctx, client.ObjectKey{Name: k.cell}, stored); {
-	case apierrors.IsNotFound(err):
-		return k.shares.Create(ctx, &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: k.cell}, Spec: spec})
-	case err != nil:
-		return err
-	case !equality.Semantic.DeepEqual(spec.Namespaces, stored.Spec.Namespaces) || !equality.Semantic.DeepEqual(spec.PodSelector, stored.Spec.PodSelector):
-		return fmt.Errorf("compare Cell %s: %w", k.cell, errOtherPods)
-	case spec.AdmissionDeadlineOrDefault() <= stored.Spec.AdmissionDeadlineOrDefault() && stored.Spec.Settlement == spec.Settlement:
-		return nil
+	if !equality.Semantic.DeepEqual(cell.Spec.Namespaces, copied.Spec.Namespaces) || !equality.Semantic.DeepEqual(cell.Spec.PodSelector, copied.Spec.PodSelector) {
+		return nil, fmt.Errorf("compare Cell %s: %w", k.cell, errOtherPods)
 	}
-	stored.Spec.Settlement = spec.Settlement
-	stored.Spec.AdmissionDeadline = &metav1.Duration{Duration: max(spec.AdmissionDeadlineOrDefault(), stored.Spec.AdmissionDeadlineOrDefault())}
-	return k.shares.Update(ctx, stored)
+	return copied, nil
 }
 
-// syncCellInterval is how often the settings of the Cell are compared with those in the cluster of the cell.
-const syncCellInterval = 10 * time.Second
+// syncCell copies the settings of the Cell. The copy settles exactly, and has the longest deadline of the Cells of all cores, which is safe for all.
+func (k *shareKeeper) syncCell(ctx context.Context) error {
+	cell, deadline := k.current(), k.current().Spec.AdmissionDeadlineOrDefault()
+	copied, err := k.copiedCell(ctx)
+	switch {
+	case apierrors.IsNotFound(err):
+		return k.shares.Create(ctx, &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: k.cell}, Spec: v1alpha1.CellSpec{
+			Namespaces: cell.Spec.Namespaces, PodSelector: cell.Spec.PodSelector, Settlement: v1alpha1.SettlementExact,
+			AdmissionDeadline: &metav1.Duration{Duration: deadline},
+		}})
+	case err != nil:
+		return err
+	case deadline <= copied.Spec.AdmissionDeadlineOrDefault() && copied.Spec.Settlement == v1alpha1.SettlementExact:
+		return nil
+	}
+	copied.Spec.Settlement = v1alpha1.SettlementExact
+	copied.Spec.AdmissionDeadline = &metav1.Duration{Duration: max(deadline, copied.Spec.AdmissionDeadlineOrDefault())}
+	return k.shares.Update(ctx, copied)
+}
 
-// run keeps the settings of the Cell up to date in the cluster of the cell, until ctx ends.
-func (k *shareKeeper) run(ctx context.Context, enqueue func(types.NamespacedName)) {
+// syncCellInterval is how often the settings of the Cell are compared with those in the cluster of the cell, and createCellInterval how often
+// before there is a copy.
+const (
+	syncCellInterval   = 10 * time.Second
+	createCellInterval = time.Second
+)
+
+// run keeps the settings of the Cell up to date in the cluster of the cell, until ctx ends. It enqueues the protectors of all shares by enqueue,
+// and all others by enqueueAll when there is a copy of the Cell.
+func (k *shareKeeper) run(ctx context.Context, enqueue func(types.NamespacedName), enqueueAll func()) {
 	if k == nil {
 		return
 	}
-	k.enqueueAll(ctx, enqueue)
-	wait.UntilWithContext(ctx, func(ctx context.Context) {
-		if err := k.syncCell(ctx); err != nil && ctx.Err() == nil {
+	k.enqueueShares(ctx, enqueue)
+	sync := func(ctx context.Context) {
+		if err := k.syncCell(ctx); err != nil && !isOutdated(err) && ctx.Err() == nil {
 			k.log.Error(err, "Failed to copy the settings of the Cell to its cluster, for shares")
 		}
-	}, syncCellInterval)
+	}
+	_ = wait.PollUntilContextCancel(ctx, createCellInterval, true, func(ctx context.Context) (copied bool, err error) {
+		sync(ctx)
+		_, err = k.copiedCell(ctx)
+		return err == nil || errors.Is(err, errOtherPods), nil
+	})
+	enqueueAll()
+	wait.UntilWithContext(ctx, sync, syncCellInterval)
 }
 
 // watchShares enqueues the protector of each share that changes.
