@@ -185,7 +185,7 @@ func (l *leadership) run(ctx context.Context) {
 		running.Go(func() { l.heartbeat.run(ctx) })
 		running.Go(func() { l.trigger.run(ctx) })
 		running.Go(func() { l.published.run(ctx) })
-		running.Go(func() { l.reconciler.shares.run(ctx, l.queue.Add, func() { l.enqueuer.enqueueAll(l.ownership.owns) }) })
+		running.Go(func() { l.reconciler.shares.run(ctx, l.queue.Add) })
 		running.Go(func() { l.answers.run(ctx) })
 		running.Go(func() { l.enqueuer.recountAfterSteps(ctx) })
 		for range l.options.Workers {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"golang.org/x/sync/singleflight"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -39,6 +40,10 @@ type shareKeeper struct {
 	// draining reports whether the Cell is being deleted.
 	draining func() bool
 	log      logr.Logger
+
+	// syncing makes one call at a time, which uses created: whether the leadership has created the copy of the Cell.
+	syncing singleflight.Group
+	created bool
 }
 
 // prepare begins the next step for a protector that was just aggregated, in p, which the caller writes, from before. It writes the share first if the
@@ -64,8 +69,8 @@ func (k *shareKeeper) prepare(ctx context.Context, before, p *v1alpha1.PodProtec
 		k.log.V(1).Info("Moving share", "protector", keyOf(p), "step", step.Kind, "share", step.Floor)
 	}
 	if step.Kind == floorshare.Create || step.Kind == floorshare.Enter {
-		if _, err := k.copiedCell(ctx); apierrors.IsNotFound(err) || errors.Is(err, errOtherPods) {
-			return nil, nil // run enqueues all protectors when there is a copy
+		if err := k.syncCell(ctx); errors.Is(err, errOtherPods) {
+			return nil, nil
 		} else if err != nil {
 			return nil, err
 		}
@@ -415,15 +420,25 @@ func (k *shareKeeper) copiedCell(ctx context.Context) (*v1alpha1.Cell, error) {
 }
 
 // syncCell copies the settings of the Cell. The copy settles exactly, and has the longest deadline of the Cells of all cores, which is safe for all.
+// Concurrent calls share one: workers that create the copy at once would meet each other's.
 func (k *shareKeeper) syncCell(ctx context.Context) error {
+	_, err, _ := k.syncing.Do("", func() (any, error) { return nil, k.syncCellOnce(ctx) })
+	return err
+}
+
+func (k *shareKeeper) syncCellOnce(ctx context.Context) error {
 	cell, deadline := k.current(), k.current().Spec.AdmissionDeadlineOrDefault()
 	copied, err := k.copiedCell(ctx)
 	switch {
+	case apierrors.IsNotFound(err) && k.created:
+		return nil // the cache does not show it yet
 	case apierrors.IsNotFound(err):
-		return k.shares.Create(ctx, &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: k.cell}, Spec: v1alpha1.CellSpec{
+		err := k.shares.Create(ctx, &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: k.cell}, Spec: v1alpha1.CellSpec{
 			Namespaces: cell.Spec.Namespaces, PodSelector: cell.Spec.PodSelector, Settlement: v1alpha1.SettlementExact,
 			AdmissionDeadline: &metav1.Duration{Duration: deadline},
 		}})
+		k.created = err == nil
+		return err
 	case err != nil:
 		return err
 	case deadline <= copied.Spec.AdmissionDeadlineOrDefault() && copied.Spec.Settlement == v1alpha1.SettlementExact:
@@ -434,32 +449,20 @@ func (k *shareKeeper) syncCell(ctx context.Context) error {
 	return k.shares.Update(ctx, copied)
 }
 
-// syncCellInterval is how often the settings of the Cell are compared with those in the cluster of the cell, and createCellInterval how often
-// before there is a copy.
-const (
-	syncCellInterval   = 10 * time.Second
-	createCellInterval = time.Second
-)
+// syncCellInterval is how often the settings of the Cell are compared with those in the cluster of the cell.
+const syncCellInterval = 10 * time.Second
 
-// run keeps the settings of the Cell up to date in the cluster of the cell, until ctx ends. It enqueues the protectors of all shares by enqueue,
-// and all others by enqueueAll when there is a copy of the Cell.
-func (k *shareKeeper) run(ctx context.Context, enqueue func(types.NamespacedName), enqueueAll func()) {
+// run keeps the settings of the Cell up to date in the cluster of the cell, until ctx ends.
+func (k *shareKeeper) run(ctx context.Context, enqueue func(types.NamespacedName)) {
 	if k == nil {
 		return
 	}
 	k.enqueueShares(ctx, enqueue)
-	sync := func(ctx context.Context) {
-		if err := k.syncCell(ctx); err != nil && !isOutdated(err) && ctx.Err() == nil {
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
+		if err := k.syncCell(ctx); err != nil && ctx.Err() == nil {
 			k.log.Error(err, "Failed to copy the settings of the Cell to its cluster, for shares")
 		}
-	}
-	_ = wait.PollUntilContextCancel(ctx, createCellInterval, true, func(ctx context.Context) (copied bool, err error) {
-		sync(ctx)
-		_, err = k.copiedCell(ctx)
-		return err == nil || errors.Is(err, errOtherPods), nil
-	})
-	enqueueAll()
-	wait.UntilWithContext(ctx, sync, syncCellInterval)
+	}, syncCellInterval)
 }
 
 // watchShares enqueues the protector of each share that changes.
