@@ -41,7 +41,7 @@ type shareKeeper struct {
 	draining func() bool
 	log      logr.Logger
 
-	// syncing makes one call at a time, which uses created: whether the leadership has created the copy of the Cell.
+	// syncing makes one call at a time, which uses created: whether the copy of the Cell was created, and the cache has not shown it yet.
 	syncing singleflight.Group
 	created bool
 }
@@ -427,11 +427,15 @@ func (k *shareKeeper) syncCell(ctx context.Context) error {
 }
 
 func (k *shareKeeper) syncCellOnce(ctx context.Context) error {
-	cell, deadline := k.current(), k.current().Spec.AdmissionDeadlineOrDefault()
+	cell := k.current()
+	deadline := cell.Spec.AdmissionDeadlineOrDefault()
 	copied, err := k.copiedCell(ctx)
+	if copied != nil {
+		k.created = false // it is created again if a user deletes it
+	}
 	switch {
 	case apierrors.IsNotFound(err) && k.created:
-		return nil // the cache does not show it yet
+		return nil
 	case apierrors.IsNotFound(err):
 		err := k.shares.Create(ctx, &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: k.cell}, Spec: v1alpha1.CellSpec{
 			Namespaces: cell.Spec.Namespaces, PodSelector: cell.Spec.PodSelector, Settlement: v1alpha1.SettlementExact,

@@ -7,10 +7,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
@@ -41,8 +39,7 @@ func TestCellsOfSeveralCoresShareACopy(t *testing.T) {
 			p.Status.Cells = []v1alpha1.PodProtectorCell{{
 				CellID: "a", Aggregation: v1alpha1.Aggregation{CountedSpec: quota.CountedSpec(&p.Spec), CountedReplicas: 3, TermVersion: "1"},
 			}}
-			shares := fake.NewClientBuilder().WithScheme(clusters.Scheme()).
-				WithIndex(p, shareOfName, func(o client.Object) []string { return []string{o.(*v1alpha1.PodProtector).Spec.ShareOf.Name} }).Build()
+			shares := fakeShares()
 			keeper := func(cell *v1alpha1.Cell) *shareKeeper {
 				return &shareKeeper{cell: "a", shares: shares, current: func() *v1alpha1.Cell { return cell }, draining: func() bool { return false }}
 			}
@@ -61,6 +58,12 @@ func TestCellsOfSeveralCoresShareACopy(t *testing.T) {
 			}
 			if copied.Spec.Settlement != v1alpha1.SettlementExact || test.want > 0 && copied.Spec.AdmissionDeadline.Duration != test.want {
 				t.Errorf("the copy is %+v, want one that settles exactly, with a deadline of %s", copied.Spec, test.want)
+			}
+			if err := shares.Delete(t.Context(), copied.DeepCopy()); err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(first.syncCell(t.Context()), shares.Get(t.Context(), client.ObjectKey{Name: "a"}, copied)); err != nil {
+				t.Errorf("the copy is not created again after it was deleted: %v", err)
 			}
 			if _, err := second.prepare(t.Context(), p.DeepCopy(), p); err != nil {
 				t.Fatal(err)

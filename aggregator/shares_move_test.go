@@ -5,11 +5,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
@@ -26,9 +23,7 @@ func TestReservationsMoveWithTheDecisions(t *testing.T) {
 	for _, uid := range reserved {
 		cell.AdmissionHistory.Buckets = append(cell.AdmissionHistory.Buckets, v1alpha1.Bucket{PodUID: uid, PodName: "pod-" + string(uid), Counter: 1})
 	}
-	shares := fake.NewClientBuilder().WithScheme(clusters.Scheme()).WithStatusSubresource(&v1alpha1.PodProtector{}).
-		WithIndex(p, shareOfName, func(o client.Object) []string { return []string{o.(*v1alpha1.PodProtector).Spec.ShareOf.Name} }).Build()
-	k := &shareKeeper{cell: cellName, shares: shares}
+	k := &shareKeeper{cell: cellName, shares: fakeShares()}
 	find := func() *v1alpha1.PodProtector {
 		t.Helper()
 		share, err := k.find(t.Context(), p)

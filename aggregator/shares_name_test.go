@@ -13,11 +13,16 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
+// fakeShares returns a client of a cluster of a cell, which has no shares.
+func fakeShares() client.Client {
+	return fake.NewClientBuilder().WithScheme(clusters.Scheme()).WithStatusSubresource(&v1alpha1.PodProtector{}).
+		WithIndex(&v1alpha1.PodProtector{}, shareOfName, func(o client.Object) []string { return []string{o.(*v1alpha1.PodProtector).Spec.ShareOf.Name} }).Build()
+}
+
 // Several cells may be in one cluster, each with a share of the same protector.
 func TestCellsOfOneClusterHaveSharesOfTheirOwn(t *testing.T) {
 	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "1"}}
-	byName := func(o client.Object) []string { return []string{o.(*v1alpha1.PodProtector).Spec.ShareOf.Name} }
-	stored := fake.NewClientBuilder().WithScheme(clusters.Scheme()).WithIndex(p, shareOfName, byName).Build()
+	stored := fakeShares()
 	found := map[string]bool{}
 	for _, cell := range []string{"a", "b"} {
 		k := &shareKeeper{cell: cell, shares: stored}
@@ -61,10 +66,8 @@ func TestShareOfLostProtectorIsTakenOver(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			byName := func(o client.Object) []string { return []string{o.(*v1alpha1.PodProtector).Spec.ShareOf.Name} }
-			builder := func() *fake.ClientBuilder { return fake.NewClientBuilder().WithScheme(clusters.Scheme()) }
-			core := builder().WithObjects(protector("new")).Build()
-			k := &shareKeeper{cell: "a", shares: builder().WithIndex(&v1alpha1.PodProtector{}, shareOfName, byName).Build(), core: core}
+			core := fake.NewClientBuilder().WithScheme(clusters.Scheme()).WithObjects(protector("new")).Build()
+			k := &shareKeeper{cell: "a", shares: fakeShares(), core: core}
 			must(k.create(t.Context(), protector("first"), false))
 			if test.released {
 				must(clusters.RecordRelease(t.Context(), core, protector("first"), "test"))
