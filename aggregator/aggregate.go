@@ -71,8 +71,7 @@ func (r *reconciler) aggregate(ctx context.Context, key types.NamespacedName, p 
 		r.resolveTarget,      // rule 13: a target that cannot be read keeps its last replicas
 		r.checkSelector,      // rule 9: a malformed selector is not counted, and the webhook denies
 		r.coverPods,          // rule 12: the domains of the pods must be known
-		r.observePods,        // rule 4: a count and the states of the reservations, from one snapshot
-		r.checkVersion,       // rule 5: a former leader has counted a later version of the cell
+		r.observePods,        // rules 4, 5: a count and the states of the reservations, from one snapshot
 		r.setCounts,          // rule 4(a): the counts of that snapshot
 		r.setExpectation,     // rule 13: what workloads request
 		r.stampCounts,        // rule 5: epoch, holder and version
@@ -173,13 +172,6 @@ func (r *reconciler) observePods(ctx context.Context, a *aggregation) (bool, err
 	observed, ok, err := r.pods.observe(ctx, a.p, a.target.target, &a.stored.AdmissionHistory, earlier)
 	a.transition, a.observed = transition, observed
 	return !ok, err
-}
-
-// checkVersion ends the aggregation if its count must not replace the stored one yet.
-func (r *reconciler) checkVersion(ctx context.Context, a *aggregation) (bool, error) {
-	behind, err := r.isBehind(ctx, a.key, &a.stored.Aggregation, a.observed.version)
-	a.outcome.retry = behind
-	return behind, err
 }
 
 // setCounts replaces the counts of the entry, which it creates if it does not exist.

@@ -14,8 +14,8 @@ import (
 )
 
 // Count counts the pods of a protector and looks up the pods of its reservations, both at one state of the snapshot (rule 4(a)). Until the
-// snapshot has reached the version of initial, only pods that are alive in initial count (rule 5); nil means there is no such list. Pods that
-// do not count by all of the earlier rules do not count towards the floor. ok is false if there is no snapshot yet, or the snapshot does
+// snapshot has reached the version of initial, only pods that are alive in initial, and unchanged, count (rule 5); nil means there is no such
+// list. Pods that do not count by all of the earlier rules do not count towards the floor. ok is false if there is no snapshot yet, or the snapshot does
 // not cover the protector or lacks pods of its namespace (rule 9).
 func (s *Snapshot) Count(
 	key types.NamespacedName, spec *v1alpha1.PodProtectorSpec, reservations iter.Seq[quota.Reservation], initial *liveRead, earlier []countingRule,
@@ -61,7 +61,7 @@ type counting struct {
 	spec    *v1alpha1.PodProtectorSpec
 	earlier []countingRule
 	at      instant
-	// initial is the live list in which a pod must be alive to count; nil if there is no such list.
+	// initial is the live list in which a pod must be alive, and as it is in the snapshot, to count; nil if there is no such list.
 	initial *liveRead
 	// handles are the owners of the pods; nil if they are not needed. onNodes is the number of counted pods by node; nil if it is not needed.
 	handles     map[unique.Handle[owner]]int32
@@ -91,7 +91,7 @@ func (c *counting) addPod(p *pod) {
 	if c.handles != nil && p.hasExpectedOwner() && (!ends || p.owner.Value() != noOwner()) {
 		c.handles[p.owner]++
 	}
-	if ends {
+	if ends || c.initial != nil && !c.initial.pods[p.hash].isIn(c.result.version) {
 		return
 	}
 	health := c.result.health(p, c.spec.MinReadySeconds, c.spec.Criterion, c.at)

@@ -1,12 +1,8 @@
 package aggregator
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"strconv"
-
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
@@ -39,24 +35,6 @@ func (a *Aggregator) onRestore() {
 	if l := a.current.Load(); l != nil {
 		l.stop(errRestored)
 	}
-}
-
-// isBehind reports whether a former leader has counted a later state of the cell than this leadership's snapshot shows (rule 5). A leader that
-// was paused, or has not noticed yet that it was deposed, continues until this one has written, and may settle a reservation by
-// a state that the new leader's stream has not reached. Replacing its count by the older one would count the pod again, without
-// its reservation. That later state is void only if the cell itself went backwards, as after a restore of its etcd. A restored
-// core issues an epoch a second time, so a former leader may have the same epoch as this one.
-func (r *reconciler) isBehind(ctx context.Context, key types.NamespacedName, stored *v1alpha1.Aggregation, version uint64) (bool, error) {
-	counted := max(parseVersion(stored.SnapshotVersion), parseVersion(stored.SettledVersion))
-	if own := stored.Epoch == r.ownership.epochOf(key.Namespace) && stored.Holder == r.ownership.holder(); own || counted <= version {
-		return false, nil
-	}
-	live, err := r.reads.read(ctx, key.Namespace, "")
-	if err != nil {
-		return false, fmt.Errorf("check whether the cell was restored: %w", err)
-	}
-	r.log.V(1).Info("Found counts of a former leader from a later version", "protector", key, "counted", counted, "snapshot", version, "cell", live.version)
-	return live.version >= counted, nil
 }
 
 // parseVersion parses a stored version. It returns 0 for an empty one, and for a malformed one, which no leader writes.

@@ -40,6 +40,43 @@ func TestOlderCountDoesNotReplaceNewerCountOfAnotherLeader(t *testing.T) {
 	}
 }
 
+// A share continues the counts of its protector, and these those of the share. Their aggregators watch the cell by different streams, and the next
+// event of a stream may be a minute away.
+func TestCountsOfAnotherStreamAreContinuedAtOnce(t *testing.T) {
+	w := newSimulatedCell(1, 4)
+	for range 5 {
+		w.create(true)
+	}
+	w.lead()
+	w.aggregateNow(t)
+	fellIll := w.pods["uid-1"]
+	setReady(fellIll, false)
+	w.recordEvent(fellIll, false) // the other stream has shown it, and its counts have settled the reservation of an update
+	w.remove("uid-2")
+	w.version += 10 // other objects were written
+	changed := w.stored.DeepCopy()
+	startCountsAfter(&quota.CellOf(changed, simulatedCellName).Aggregation, &v1alpha1.Aggregation{SettledVersion: formatVersion(w.version)})
+	w.store(changed)
+
+	if got := w.aggregateNow(t); got != 3 {
+		t.Errorf("%d available, want the 3 that both streams show", got)
+	}
+	counts := &quota.CellOf(w.stored, simulatedCellName).Aggregation
+	if counts.CountedSpec == "" || parseVersion(counts.SettledVersion) < w.version {
+		t.Errorf("the counts are %+v, want counts of version %d or later", counts, w.version)
+	}
+	w.newest().deliver(w.events, len(w.events))
+	setReady(fellIll, true)
+	w.recordEvent(fellIll, false)
+	if got := w.aggregateNow(t); got != 3 {
+		t.Errorf("%d available before the stream has shown that the pod is available again, want 3", got)
+	}
+	w.newest().deliver(w.events, len(w.events))
+	if got := w.aggregateNow(t); got != 4 {
+		t.Errorf("%d available when the stream has caught up, want 4", got)
+	}
+}
+
 // A leader that reports from the lost history writes into the restored core, which gives the Cell a current version.
 func TestHeartbeatKeepsEvidenceOfCoreRestore(t *testing.T) {
 	for claim, test := range map[string]struct {

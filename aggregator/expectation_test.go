@@ -235,7 +235,8 @@ func TestPodsWithExpectedOwnersInInitialCount(t *testing.T) {
 		want    map[owner]int32
 		counted int32
 	}{
-		"alive":                             {[]metav1.OwnerReference{set}, map[quota.UIDHash]livePod{quota.HashUID("db-0"): {}}, map[owner]int32{db: 1}, 1},
+		"alive":                             {[]metav1.OwnerReference{set}, map[quota.UIDHash]livePod{quota.HashUID("db-0"): {version: 2}}, map[owner]int32{db: 1}, 1},
+		"changed since the snapshot":        {[]metav1.OwnerReference{set}, map[quota.UIDHash]livePod{quota.HashUID("db-0"): {version: 3}}, map[owner]int32{db: 1}, 0},
 		"terminating":                       {[]metav1.OwnerReference{set}, map[quota.UIDHash]livePod{quota.HashUID("db-0"): {terminating: true}}, map[owner]int32{db: 1}, 0},
 		"terminating, and without an owner": {nil, map[quota.UIDHash]livePod{quota.HashUID("db-0"): {terminating: true}}, map[owner]int32{}, 0},
 		"gone":                              {[]metav1.OwnerReference{set}, nil, map[owner]int32{}, 0},

@@ -13,11 +13,13 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/selectors"
 )
 
-// initialCount is a live list for pods that a protector has not been counted by yet, or not with its current spec.
+// initialCount is a live list for pods that a protector has not been counted by yet, not with its current spec, or from a later state of the
+// cell than the snapshot shows.
 //
 // Pods that a protector does not cover are removed without a reservation. A lagging snapshot still shows them, and counting them would
 // create budget that does not exist. So a first count also uses a live list, which was read after the protector was seen. A pod that is
-// not alive in it is not counted until the snapshot has reached the version of the list.
+// not alive in it, or has changed since the snapshot, is not counted until the snapshot shows that. So the count is not older than the list:
+// the pods that it includes are available in both.
 type initialCount struct {
 	uid  types.UID
 	spec string
@@ -44,11 +46,12 @@ func selectorOf(target *v1alpha1.Target) string {
 // initialCounts has the protectors that are counted for the first time, until the snapshot is enough to do so. It is safe for concurrent
 // use. One worker at a time counts a protector.
 type initialCounts struct {
-	cell     string
-	informer toolscache.SharedIndexInformer
-	snapshot *Snapshot
-	reads    *aliveReads
-	counts   protectorMap[*initialCount]
+	cell      string
+	ownership ownership
+	informer  toolscache.SharedIndexInformer
+	snapshot  *Snapshot
+	reads     *aliveReads
+	counts    protectorMap[*initialCount]
 }
 
 // expect records the protectors of some namespaces that are known before the pods are listed: that list is recent enough for them.
@@ -74,17 +77,38 @@ func mustCount(p *v1alpha1.PodProtector, cellID string) bool {
 	return cell == nil || !isCounted(p, cellID, cell.Aggregation.Target)
 }
 
+// laterVersion returns the version of the stored counts if they are of a later state of the cell than the snapshot shows, and not of this
+// leadership; otherwise 0 (rule 5). A leader that was paused, or has not noticed yet that it was deposed, continues until this one has written, and may
+// settle a reservation by a state that the new leader's stream has not reached. Replacing its count by the older one would count the
+// pod again, without its reservation. The counts of a share continue those of its protector, which another stream has counted, and the reverse. A
+// restored core issues an epoch a second time, so a former leader may have the same epoch as this one.
+func (c *initialCounts) laterVersion(p *v1alpha1.PodProtector) uint64 {
+	cell := quota.CellOf(p, c.cell)
+	if cell == nil {
+		return 0
+	}
+	stored := &cell.Aggregation
+	own := stored.Epoch == c.ownership.epochOf(p.Namespace) && stored.Holder == c.ownership.holder()
+	counted := max(parseVersion(stored.SnapshotVersion), parseVersion(stored.SettledVersion))
+	if own || c.snapshot.HasReached(counted) {
+		return 0
+	}
+	return counted
+}
+
 // readFor returns the live list that a protector's count uses; nil if the snapshot is enough. The snapshot is not enough if the stored
-// counts are of a transition and the new ones are not, or the reverse.
+// counts are of a transition and the new ones are not, or the reverse, or if they are of a later version. A live list that is older than they
+// are shows that the cell went backwards, as after a restore of its etcd, which makes them void.
 func (c *initialCounts) readFor(ctx context.Context, p *v1alpha1.PodProtector, target *v1alpha1.Target, inTransition bool) (*liveRead, error) {
-	key := keyOf(p)
-	initial, counted := c.counts.get(key), isCounted(p, c.cell, target) && quota.CellOf(p, c.cell).Aggregation.InTransition == inTransition
+	key, later := keyOf(p), c.laterVersion(p)
+	initial := c.counts.get(key)
+	counted := later == 0 && isCounted(p, c.cell, target) && quota.CellOf(p, c.cell).Aggregation.InTransition == inTransition
 	if initial != nil && counted && (!initial.isFor(p, target, inTransition) || c.snapshot.HasReached(initial.live.version)) {
 		c.forget(key)
 		initial = nil
 	}
 	switch {
-	case initial.isFor(p, target, inTransition):
+	case initial.isFor(p, target, inTransition) && initial.live.version >= later:
 		return &initial.live, nil
 	case counted:
 		return nil, nil

@@ -110,7 +110,7 @@ func (a *Aggregator) assemble(
 	cell, queue := a.options.Cell, enqueuer.queue
 	deadlines := &reservationDeadlines{}
 	reads := &aliveReads{snapshot: snapshot, readLive: a.live.listPods, monotonic: a.monotonic}
-	initial := &initialCounts{cell: cell, informer: a.informer, snapshot: snapshot, reads: reads}
+	initial := &initialCounts{cell: cell, ownership: owned, informer: a.informer, snapshot: snapshot, reads: reads}
 	entries := &cellEntries{
 		start: state, scope: snapshot.filter.scope, readCell: a.takeover.readCell, endedProtectors: &a.history.ended,
 		enqueueAll: enqueuer.enqueueAll, owns: owned.owns, monotonic: a.monotonic, stop: stop, log: log,

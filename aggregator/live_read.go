@@ -31,6 +31,9 @@ type livePod struct {
 	version     int64
 }
 
+// isIn reports whether a snapshot of a version has the pod in the state in which it was read, or in a later one.
+func (p livePod) isIn(version uint64) bool { return p.version > 0 && uint64(p.version) <= version }
+
 // has reports whether a pod existed.
 func (l *liveRead) has(hash quota.UIDHash) bool {
 	_, listed := l.pods[hash]

@@ -141,7 +141,7 @@ func (o *observation) evaluateLiveRead(
 // includes reports whether the counts include the state in which a live read has found a pod. An older snapshot can count a pod that was
 // relabeled since. The reservation of that pod must stay until a newer snapshot does not count it (rule 14).
 func (o *observation) includes(pod livePod) bool {
-	return pod.version > 0 && uint64(pod.version) <= o.version
+	return pod.isIn(o.version)
 }
 
 // relabeled returns the state of a reservation once the relabel for which it was made can no longer take effect. A pod that stays covered

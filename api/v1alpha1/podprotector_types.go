@@ -630,8 +630,8 @@ type Aggregation struct {
 	SnapshotVersion string `json:"snapshotVersion"`
 
 	// SettledVersion is a later resourceVersion of the cell's pods, at which a live read showed that pods no longer exist, so that
-	// their reservations were settled. It is unset once the snapshot is as new. A later leader writes no counts until its snapshot
-	// is as new as both versions.
+	// their reservations were settled. It is unset once the snapshot is as new. A later leader whose snapshot is older than one of the
+	// versions counts only pods that a live read shows unchanged.
 	//
 	// +optional
 	SettledVersion string `json:"settledVersion,omitempty"`

@@ -133,7 +133,7 @@ func (t *cellHistory) available(p *watchedProtector, now time.Time) int {
 }
 
 // availableAt counts them at a version of an era. goneSince counts those of them that do not exist any more or terminate, that did so in
-// an earlier era from first on, or that the protector did not count at the version list, which is that of a later live list; 0 is no list.
+// an earlier era from first on, or that have changed until the version list, which is that of a later live list; 0 is no list.
 // aged counts those that were available by their age: they may not have been seen alive since. A pod that ended before it was available by
 // its age never was.
 func (t *cellHistory) availableAt(p *watchedProtector, first, era int, version, list uint64, now time.Time, lenience time.Duration) (then, deletedSince,
@@ -152,7 +152,7 @@ func (t *cellHistory) availableAt(p *watchedProtector, first, era int, version, 
 		then++
 		listed, _ := line.at(max(version, list))
 		current := t.pods[uid]
-		if current == nil || current.current().isGoneOrTerminating() || !p.counts(listed.pod) || t.hadEnded(uid, first, era) {
+		if current == nil || current.current().isGoneOrTerminating() || listed.version != state.version || t.hadEnded(uid, first, era) {
 			deletedSince++
 		}
 	}

@@ -24,8 +24,9 @@ type Scenario struct {
 	// Shared makes the aggregators of a cell shards of a ring, which divide the cell. Spaces is the number of namespaces then.
 	Shared bool
 	Spaces int
-	// Shares lets cells decide on shares of the floor; see shares.go.
-	Shares bool
+	// Shares lets cells decide on shares of the floor; see shares.go. HadShares lets them have had shares before, so that the aggregators that
+	// count for shares already do so when the first one is created.
+	Shares, HadShares bool
 	// Brake has the limits of the release brake, and the Deployments that exercise it.
 	Brake BrakePlan
 	Storm Storm

@@ -184,6 +184,7 @@ func DrawShares(seed uint64) Scenario {
 		s.Steps = slices.DeleteFunc(s.Steps, func(step Step) bool { return step.What == KillWebhook })
 		drawRemovalWave(&s, r, begin, 8*time.Second)
 	}
+	s.HadShares = r.IntN(2) == 0
 	slices.SortStableFunc(s.Steps, func(a, b Step) int { return int(a.At - b.At) })
 	return s
 }

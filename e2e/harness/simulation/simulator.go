@@ -63,6 +63,11 @@ func (sim *simulator) populate() {
 			core.create("cells", sim.cellObjects.newCell(worker.name))
 		}
 	}
+	if sim.env.scenario.HadShares {
+		for _, worker := range sim.env.workers {
+			worker.create("cells", sim.cellObjects.newCell(worker.name))
+		}
+	}
 	if sim.env.scenario.Shared {
 		sim.cellObjects.createRings()
 	}

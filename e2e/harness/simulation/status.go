@@ -28,9 +28,10 @@ func (j *aggregationJudge) judgeCounts(w *watchedProtector, cell, before *v1alph
 		j.report.fail("cell %s of protector %s went back from epoch %d version %s to epoch %d version %s",
 			cell.CellID, w.name(), b.Epoch, b.SnapshotVersion, a.Epoch, a.SnapshotVersion)
 	}
-	if earlier := parseVersion(b.SnapshotVersion); !sameLeader && version < earlier && j.history.cells[cell.CellID].restores == 0 {
+	from := max(version, parseVersion(a.SettledVersion))
+	if earlier := parseVersion(b.SnapshotVersion); !sameLeader && from < earlier && j.history.cells[cell.CellID].restores == 0 {
 		j.report.fail("epoch %d of cell %s begins with version %d in protector %s, which epoch %d had counted at %d",
-			a.Epoch, cell.CellID, version, w.name(), b.Epoch, earlier)
+			a.Epoch, cell.CellID, from, w.name(), b.Epoch, earlier)
 	}
 	if a.Void || a.CountedSpec != quota.CountedSpec(&w.stored.Spec) {
 		return
@@ -46,7 +47,7 @@ func (j *aggregationJudge) judgeCounts(w *watchedProtector, cell, before *v1alph
 		}
 	}
 	got := int(a.CountedReplicas)
-	j.report.fail("cell %s of protector %s says that %d pods were available at version %d; want %d, of which %d were deleted and %d may not have been observed",
+	j.report.fail("cell %s of protector %s says that %d pods were available at version %d; want %d, of which %d were deleted or changed and %d may not have been observed",
 		cell.CellID, w.name(), got, version, then, goneSince, aged)
 }
 
