@@ -47,8 +47,9 @@ func (j *aggregationJudge) judgeCounts(w *watchedProtector, cell, before *v1alph
 		}
 	}
 	got := int(a.CountedReplicas)
-	j.report.fail("cell %s of protector %s says that %d pods were available at version %d; want %d, of which %d were deleted or changed and %d may not have been observed",
-		cell.CellID, w.name(), got, version, then, goneSince, aged)
+	const format = "cell %s of protector %s says that %d pods were available at version %d; " +
+		"want %d, of which %d were deleted or changed and %d may not have been observed"
+	j.report.fail(format, cell.CellID, w.name(), got, version, then, goneSince, aged)
 }
 
 // storedTotals sums the cells of the stored status: the pods that may count as available in cells that are not discounted, and the reservations.
