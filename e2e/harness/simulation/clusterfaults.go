@@ -61,7 +61,7 @@ func (f *clusterFaults) restoreCore(c *clusterState, s Step) {
 	f.env.judge.recordRestoredShards(c.name, leases)
 	f.env.judge.recordRestoredCellObjects(c)
 	if f.env.scenario.Shares {
-		f.env.judge.recordRestoredProtectors(c)
+		f.env.judge.recordRestoredProtectors(c, version)
 		return
 	}
 	f.env.judge.recordCoreRestore(c, version, last+coreVersionBump)

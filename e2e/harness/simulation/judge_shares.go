@@ -194,10 +194,11 @@ func (j *judge) recordRestoredShares(c *clusterState) {
 	}
 }
 
-// recordRestoredProtectors records which protectors a restored core has.
-func (j *judge) recordRestoredProtectors(c *clusterState) {
+// recordRestoredProtectors records which protectors a restored core has. It was restored to a version.
+func (j *judge) recordRestoredProtectors(c *clusterState, version uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	j.decreases.recordCoreRestore(c, version, c.restoredVersion)
 	if j.shares == nil {
 		return
 	}
