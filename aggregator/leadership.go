@@ -149,7 +149,8 @@ func (a *Aggregator) assemble(
 	}
 	if shares := a.options.Shares; shares != nil {
 		l.reconciler.shares = &shareKeeper{
-			cell: cell, shares: shares.GetClient(), core: a.coreReader, start: state, current: l.cell.Load, draining: entries.draining.Load, log: log,
+			cell: cell, shares: shares.GetClient(), live: shares.GetAPIReader(), core: a.coreReader,
+			start: state, current: l.cell.Load, draining: entries.draining.Load, log: log,
 		}
 	}
 	return l

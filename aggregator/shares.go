@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,8 +30,10 @@ import (
 // shareKeeper performs none. It is safe for concurrent use. One worker at a time handles a protector.
 type shareKeeper struct {
 	cell string
-	// shares reads and writes the shares in the cell's cluster. Its reads may lag, since every write is a compare-and-swap.
+	// shares reads and writes the shares in the cell's cluster. Its reads may lag, since every write is a compare-and-swap. live reads where
+	// that is not enough.
 	shares client.Client
+	live   client.Reader
 	// core reads live from the core.
 	core client.Reader
 	// start is the start of the leadership.
@@ -54,6 +57,9 @@ func (k *shareKeeper) prepare(ctx context.Context, before, p *v1alpha1.PodProtec
 		return nil, nil
 	}
 	stored, err := k.find(ctx, p)
+	if err == nil {
+		stored, err = k.refresh(ctx, before, stored)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read the share of the cell: %w", err)
 	}
@@ -65,6 +71,11 @@ func (k *shareKeeper) prepare(ctx context.Context, before, p *v1alpha1.PodProtec
 	local := k.localOf(cell, stored)
 	local.Undone = quota.CellOf(before, k.cell) == nil || quota.SharesOf(before, k.start.restored).IsVoid(k.cell)
 	step := floorshare.Next(shares, k.cell, local, k.wantsShare(p))
+	if step.Kind == floorshare.Confirm && !local.Closed {
+		if err := k.checkRestored(ctx, stored); err != nil {
+			return nil, err
+		}
+	}
 	if step.Kind != floorshare.Nothing {
 		k.log.V(1).Info("Moving share", "protector", keyOf(p), "step", step.Kind, "share", step.Floor)
 	}
@@ -123,55 +134,33 @@ func (k *shareKeeper) wantsShare(p *v1alpha1.PodProtector) bool {
 	return p.Spec.CoreOutage == v1alpha1.CoreOutageLocalShare && p.DeletionTimestamp == nil && !k.draining()
 }
 
-// find returns the share of a protector, or of a lost one of its name; nil if there is none. After several losses and restores, the protector
-// may not know the UID that the share has: it takes over every share whose protector was not released.
-func (k *shareKeeper) find(ctx context.Context, p *v1alpha1.PodProtector) (*v1alpha1.PodProtector, error) {
-	all, err := k.sharesOf(ctx, keyOf(p))
-	if err != nil {
-		return nil, err
+// refresh reads a share from the API server if fewer pods are left in the cell than its recorded share, or may be. The other cells rely on the
+// recorded number of pods then, so that a cache must not hide reservations from before the share was raised (rule S4).
+func (k *shareKeeper) refresh(ctx context.Context, before, stored *v1alpha1.PodProtector) (*v1alpha1.PodProtector, error) {
+	if stored == nil || !quota.SharesOf(before, k.start.restored).HasTooFew(k.cell) {
+		return stored, nil
 	}
-	var found, lost *v1alpha1.PodProtector
-	for i := range all.Items {
-		share := &all.Items[i]
-		switch {
-		case share.Spec.ShareOf.Cell != k.cell:
-		case quota.IsShareOf(share.Spec.ShareOf, p):
-			found = share
-		default:
-			released, err := k.releaseShare(ctx, share)
-			if err != nil {
-				return nil, err
-			}
-			if !released {
-				lost = share
-			}
-		}
-	}
-	if found != nil || lost == nil {
-		return found, nil
-	}
-	return lost, k.takeOver(ctx, p, lost)
-}
-
-// takeOver makes a lost protector's share that of a protector, unless that is outdated itself.
-func (k *shareKeeper) takeOver(ctx context.Context, p, share *v1alpha1.PodProtector) error {
 	live := &v1alpha1.PodProtector{}
-	if err := k.core.Get(ctx, keyOf(p), live); err != nil {
-		return err
-	}
-	if live.UID != p.UID {
-		return apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("podprotectors").GroupResource(), p.Name, errors.New("it was recreated"))
-	}
-	return k.followSpec(ctx, p, share)
+	return live, k.live.Get(ctx, client.ObjectKeyFromObject(stored), live)
 }
 
-// shareOfName is the index of shares by the name of their protector.
-const shareOfName = "spec.shareOf.name"
-
-// sharesOf returns the shares of all protectors of a name, of all cells.
-func (k *shareKeeper) sharesOf(ctx context.Context, key types.NamespacedName) (*v1alpha1.PodProtectorList, error) {
-	all := &v1alpha1.PodProtectorList{}
-	return all, k.shares.List(ctx, all, client.InNamespace(key.Namespace), client.MatchingFields{shareOfName: key.Name})
+// checkRestored returns a conflict while an open share may be from before a restore of its cluster, and the aggregator that counts for shares has
+// not marked it as void (rule S5). Others may rely on pods of the cell that such a share does not keep.
+func (k *shareKeeper) checkRestored(ctx context.Context, share *v1alpha1.PodProtector) error {
+	all := &v1alpha1.CellList{}
+	if err := k.live.List(ctx, all); err != nil {
+		return fmt.Errorf("read whether the cluster of the cell was restored: %w", err)
+	}
+	i := slices.IndexFunc(all.Items, func(c v1alpha1.Cell) bool { return c.Name == k.cell })
+	own := quota.CellOf(share, k.cell)
+	switch {
+	case i < 0, all.Items[i].Status.Aggregator.Epoch == 0, own == nil, own.Aggregation.TermVersion == "":
+		return errShareOutdated(share.Name, "its pods have not been counted yet")
+	case clusters.ShowsRestore(seenVersion(&all.Items[i]), parseVersion(all.ResourceVersion)),
+		quota.BeganAtOrBefore(&own.Aggregation, parseVersion(all.Items[i].Status.Aggregator.RestoredVersion)):
+		return errShareOutdated(share.Name, "its cluster was restored")
+	}
+	return nil
 }
 
 // record updates what the protector records of the share. An open share has all reservations that the protector had for the cell, and so
@@ -198,7 +187,7 @@ func (k *shareKeeper) localOf(cell *v1alpha1.PodProtectorCell, stored *v1alpha1.
 	local := floorshare.Local{Exists: true, Closed: k.isClosed(stored), Floor: stored.Spec.MinAvailable.IntValue()}
 	if own := quota.CellOf(stored, k.cell); own != nil {
 		local.Available, local.Reserved = int(own.Aggregation.CountedReplicas), quota.Open(&own.AdmissionHistory)
-		local.Unmerged = quota.HasMore(&own.AdmissionHistory, &cell.AdmissionHistory)
+		local.Unmerged = !quota.AwaitsConfirmation(stored.Spec.ShareOf, &own.Aggregation) && quota.HasMore(&own.AdmissionHistory, &cell.AdmissionHistory)
 	}
 	return local
 }
@@ -264,6 +253,7 @@ func (k *shareKeeper) raise(ctx context.Context, cell *v1alpha1.PodProtectorCell
 		return err
 	}
 	k.recordShare(cell, floor)
+	k.record(cell, stored)
 	return nil
 }
 
@@ -336,56 +326,6 @@ func startCountsAfter(counts, other *v1alpha1.Aggregation) {
 // isOutdated reports whether an error means that the share was changed or deleted since it was read.
 func isOutdated(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err)
-}
-
-// release deletes the shares of a protector that does not exist any more, if it was released. A share whose protector was lost stays in force
-// until the protector exists again (rule 10).
-func (k *shareKeeper) release(ctx context.Context, key types.NamespacedName) error {
-	if k == nil {
-		return nil
-	}
-	all, err := k.sharesOf(ctx, key)
-	if err != nil {
-		return fmt.Errorf("read the shares of the cell: %w", err)
-	}
-	for i := range all.Items {
-		if all.Items[i].Spec.ShareOf.Cell != k.cell {
-			continue
-		}
-		if _, err := k.releaseShare(ctx, &all.Items[i]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// releaseShare deletes a share if its protector was released. It reports whether that is so.
-func (k *shareKeeper) releaseShare(ctx context.Context, share *v1alpha1.PodProtector) (released bool, err error) {
-	key := types.NamespacedName{Namespace: share.Namespace, Name: share.Spec.ShareOf.Name}
-	released, err = k.wasReleased(ctx, key, share.Spec.ShareOf)
-	if err == nil && released {
-		err = k.delete(ctx, share)
-	}
-	if err != nil {
-		return false, fmt.Errorf("release the share of the cell: %w", err)
-	}
-	return released, nil
-}
-
-// wasReleased reports whether the protector of a share was released, by live reads of the core.
-func (k *shareKeeper) wasReleased(ctx context.Context, key types.NamespacedName, of *v1alpha1.ShareOf) (bool, error) {
-	p := &v1alpha1.PodProtector{}
-	err := k.core.Get(ctx, key, p)
-	switch {
-	case err == nil && quota.IsShareOf(of, p):
-		return false, nil
-	case err != nil && !apierrors.IsNotFound(err):
-		return false, err
-	case !of.Held:
-		return true, nil
-	}
-	last := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, UID: types.UID(of.UID)}}
-	return clusters.WasReleased(ctx, k.core, last)
 }
 
 // enqueueShares enqueues the protectors of all shares, since a protector may have been released while no leadership watched.

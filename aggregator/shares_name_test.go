@@ -1,6 +1,7 @@
 package aggregator
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
 // fakeShares returns a client of a cluster of a cell, which has no shares.
@@ -87,6 +89,83 @@ func TestShareOfLostProtectorIsTakenOver(t *testing.T) {
 			}
 			if got := strings.Join(owners, " "); got != test.want {
 				t.Errorf("shares of protectors %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+// storedShare is a share of a protector that has, or had, a UID.
+type storedShare struct {
+	uid      string
+	open     bool
+	floor    int32
+	reserved int
+}
+
+// store creates the share.
+func (s storedShare) store(t *testing.T, k *shareKeeper, p *v1alpha1.PodProtector) {
+	t.Helper()
+	spec := shareSpec(p, k.cell)
+	spec.ShareOf.UID, spec.ShareOf.Closed, spec.MinAvailable = s.uid, !s.open, v1alpha1.Pods(s.floor)
+	share := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: shareName(p.Name, s.uid)}, Spec: *spec}
+	if err := k.shares.Create(t.Context(), share); err != nil {
+		t.Fatal(err)
+	}
+	cell := v1alpha1.PodProtectorCell{CellID: k.cell}
+	for range s.reserved {
+		cell.AdmissionHistory.Buckets = append(cell.AdmissionHistory.Buckets, v1alpha1.Bucket{PodUID: "pod", Counter: 1})
+	}
+	share.Status.Cells = []v1alpha1.PodProtectorCell{cell}
+	if err := k.shares.Status().Update(t.Context(), share); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func storedSharesOf(t *testing.T, k *shareKeeper, p *v1alpha1.PodProtector) (stored []storedShare) {
+	t.Helper()
+	all, err := k.sharesOf(t.Context(), keyOf(p))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range all.Items {
+		share := &all.Items[i]
+		stored = append(stored, storedShare{
+			share.Spec.ShareOf.UID, !share.Spec.ShareOf.Closed, int32(share.Spec.MinAvailable.IntValue()), quota.Open(&share.Status.Cells[0].AdmissionHistory),
+		})
+	}
+	slices.SortFunc(stored, func(a, b storedShare) int { return strings.Compare(a.uid, b.uid) })
+	return stored
+}
+
+// A cluster that was restored may bring back a share that the protector has replaced since.
+func TestSurplusShareEnds(t *testing.T) {
+	for name, test := range map[string]struct{ stored, want []storedShare }{
+		"a restored one is open":   {[]storedShare{{uid: "new"}, {uid: "first", open: true, floor: 2}}, []storedShare{{uid: "first", open: true, floor: 2}}},
+		"a restored one is closed": {[]storedShare{{uid: "new", open: true, floor: 2}, {uid: "first", floor: 1}}, []storedShare{{uid: "new", open: true, floor: 2}}},
+		"both are open": {
+			[]storedShare{{uid: "new", open: true, floor: 2}, {uid: "first", open: true, floor: 3}}, []storedShare{{uid: "new", open: true, floor: 3}},
+		},
+		"it still has a reservation": {
+			[]storedShare{{uid: "new"}, {uid: "first", open: true, reserved: 1}, {uid: "second", reserved: 1}},
+			[]storedShare{{uid: "first", open: true, reserved: 1}, {uid: "second", reserved: 1}},
+		},
+		"of a forgotten protector": {[]storedShare{{uid: "new", open: true}, {uid: "forgotten", open: true}}, []storedShare{{uid: "new", open: true}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{
+				Namespace: "shop", Name: "web", UID: "new", Finalizers: []string{v1alpha1.FinalizerHold}, Annotations: map[string]string{v1alpha1.AnnotationRestored: "first"},
+			}}
+			core := fake.NewClientBuilder().WithScheme(clusters.Scheme()).WithObjects(p.DeepCopy()).Build()
+			k := &shareKeeper{cell: "a", shares: fakeShares(), core: core}
+			for _, share := range test.stored {
+				share.store(t, k, p)
+			}
+			_, err := k.find(t.Context(), p)
+			for step := 0; isOutdated(err) && step < 5; step++ {
+				_, err = k.find(t.Context(), p)
+			}
+			if got := storedSharesOf(t, k, p); err != nil || !slices.Equal(got, test.want) {
+				t.Errorf("find() leaves the shares %+v, error %v; want %+v", got, err, test.want)
 			}
 		})
 	}

@@ -38,7 +38,7 @@ type Local struct {
 	Available, Reserved int
 	// Undone reports that the stored protector does not record the cell, because it was recreated or restored.
 	Undone bool
-	// Unmerged reports that it has reservations that the core does not record.
+	// Unmerged reports that it has reservations that the core does not record, and that are not void.
 	Unmerged bool
 }
 
@@ -61,6 +61,12 @@ func (c Cell) Slack() int {
 		return 0
 	}
 	return max(c.Available-c.Reserved-c.Floor, 0)
+}
+
+// HasTooFew reports whether the cell has fewer pods left than its share, so that the other cells rely on the number of its pods.
+func (p *Protector) HasTooFew(cell string) bool {
+	own := p.cell(cell)
+	return own.Shared && !own.Void && own.Available-own.Reserved < own.Floor
 }
 
 // wants returns the number of removals for which the cell has no budget, and could use that of other cells.

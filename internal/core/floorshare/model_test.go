@@ -65,8 +65,8 @@ type modelCell struct {
 // delayed is the second write of a step, which a process has not sent yet.
 type delayed struct {
 	kind floorshare.Kind
-	// floor and counted are the share and A_c that the write of a protector records.
-	floor, counted int8
+	// floor, counted and reserved are the share, A_c and |H_c| that the write of a protector records.
+	floor, counted, reserved int8
 	// fresh reports that the object has not changed since the process read it.
 	fresh bool
 }
@@ -80,6 +80,9 @@ func (d delayed) before(o delayed) bool {
 	}
 	if d.counted != o.counted {
 		return d.counted < o.counted
+	}
+	if d.reserved != o.reserved {
+		return d.reserved < o.reserved
 	}
 	return !d.fresh && o.fresh
 }
@@ -218,8 +221,8 @@ func (m *model) die(cell int) bool {
 func (m *model) count(cell int) bool {
 	c := &m.cells[cell]
 	unconfirmed := c.void && !c.shared
-	if c.counted == c.pods && c.reservedCopy == c.localReserved && c.frozen == 0 && !unconfirmed && !c.uncounted || unconfirmed && c.isOpen() {
-		return false
+	if c.counted == c.pods && c.reservedCopy == c.localReserved && c.frozen == 0 && !unconfirmed && !c.uncounted || unconfirmed && (c.isOpen() || c.localReserved > 0) {
+		return false // the same write would confirm the share, or merge its reservations
 	}
 	if unconfirmed {
 		c.void = false
@@ -240,8 +243,11 @@ func (m *model) begin(process int, wants bool) bool {
 		p.Cells[cell].Available = int(counted)
 	}
 	step := floorshare.Next(p, fmt.Sprint(cell), c.share(), wants)
+	if step.Kind == floorshare.Confirm && !c.share().Closed && c.awaiting { // the process reads live that the cell's cluster was restored
+		return false
+	}
 	floor := int8(step.Floor)
-	pending := delayed{step.Kind, floor, counted, true}
+	pending := delayed{step.Kind, floor, counted, c.localReserved, true}
 	switch step.Kind {
 	case floorshare.Create:
 		c.exists, c.closed, c.local, c.awaiting, c.noticed = true, true, 0, false, false
@@ -282,7 +288,7 @@ func (m *model) finish(process int) bool {
 	c := &m.cells[cell]
 	switch d.kind {
 	case floorshare.Raise, floorshare.Confirm:
-		c.shared, c.recorded, c.void, c.counted = true, d.floor, false, d.counted
+		c.shared, c.recorded, c.void, c.counted, c.reservedCopy = true, d.floor, false, d.counted, d.reserved
 		m.protectorWritten()
 	case floorshare.Leave:
 		c.shared, c.recorded, c.wanted, c.void = false, 0, 0, false
@@ -428,6 +434,13 @@ func TestAllStatesKeepTheFloor(t *testing.T) {
 	left := model{floor: 2, cellBackup: backup{state: taken, local: modelCell{exists: true, local: 1}}}
 	left.cells = [modelCells]modelCell{{exists: true, closed: true}, {exists: true, shared: true}}
 	exploreFrom(t, "restored cell that had left", left, true)
+	// The core was restored too, or its protector was lost, before the restore of the cell is noticed.
+	both := model{floor: 2}
+	both.cells = [modelCells]modelCell{
+		{void: true, uncounted: true, exists: true, awaiting: true, local: 1},
+		{void: true, uncounted: true, exists: true, shared: true},
+	}
+	exploreFrom(t, "restored core, and restored cell that had left", both, true)
 	exploreFrom(t, "restored core and cell", model{floor: 2, coreBackup: backup{state: notTaken}, cellBackup: backup{state: notTaken}}, false)
 }
 
@@ -435,7 +448,9 @@ func exploreFrom(t *testing.T, name string, start model, wanted bool) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) {
 		for i := range start.cells {
-			start.cells[i].pods, start.cells[i].counted = modelPods, modelPods
+			if start.cells[i].pods = modelPods; !start.cells[i].uncounted {
+				start.cells[i].counted = modelPods
+			}
 		}
 		path, visited := explore(start, wanted, *states)
 		t.Logf("%d states, complete %v", visited, visited < *states)

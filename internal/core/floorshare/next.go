@@ -44,6 +44,8 @@ func Next(p *Protector, cell string, local Local, wanted bool) Step {
 		return Step{}
 	case !local.Exists:
 		return Step{Kind: Create}
+	case !own.Shared && local.Closed && local.Unmerged:
+		return Step{Kind: Leave}
 	case !local.Closed && (own.Void || !own.Shared && local.Undone): // a restore of the core has undone the entry or other steps
 		return Step{Confirm, local.Floor}
 	case !local.Closed && !own.Shared: // a restore of the cell's cluster has undone that it was closed

@@ -150,8 +150,8 @@ func TestNextAfterAnInterruptedRaise(t *testing.T) {
 func TestNextAfterRestore(t *testing.T) {
 	recorded := floorshare.Cell{Name: "a", Shared: true, Floor: 3, Available: 9}
 	open, closed := floorshare.Local{Exists: true, Floor: 4, Available: 9}, floorshare.Local{Exists: true, Closed: true, Floor: 4}
-	undone := open
-	undone.Undone = true
+	undone, unmerged := open, closed
+	undone.Undone, unmerged.Unmerged = true, true
 	void := func(c floorshare.Cell) floorshare.Cell { c.Void = true; return c }
 	for claim, c := range map[string]struct {
 		own, other floorshare.Cell
@@ -166,6 +166,7 @@ func TestNextAfterRestore(t *testing.T) {
 		"no void record helps it":                  {void(recorded), void(recorded), closed, floorshare.Step{Kind: floorshare.Confirm, Floor: 10}},
 		"it may be more than the floor needs":      {void(recorded), floorshare.Cell{Shared: true, Floor: 9}, closed, floorshare.Step{Kind: floorshare.Confirm, Floor: 3}},
 		"a closed share that is recorded opens":    {recorded, void(recorded), closed, floorshare.Step{Kind: floorshare.Enter, Floor: 3}},
+		"a closed share first gives up removals":   {floorshare.Cell{Name: "a", Available: 9}, recorded, unmerged, floorshare.Step{Kind: floorshare.Leave}},
 		"other shares wait":                        {recorded, void(recorded), open, floorshare.Step{}},
 	} {
 		t.Run(claim, func(t *testing.T) {
