@@ -31,8 +31,8 @@ demo: build ## Run a deletion storm twice, without and with Breakwater, and writ
 	@$(call with_control_planes) bin/breakwater-dev demo $(ARGS)
 
 .PHONY: federation-up
-federation-up: build ## Start a federation with Breakwater to play with (TOPOLOGY=federated|single|mesh, BARE=1 without Breakwater)
-	@$(call with_control_planes) bin/breakwater-dev up --topology $(TOPOLOGY) $(if $(BARE),--bare)
+federation-up: build ## Start a federation with Breakwater to play with (TOPOLOGY=federated|single|mesh, BARE=1 without Breakwater, SHARES=1 with shares)
+	@$(call with_control_planes) bin/breakwater-dev up --topology $(TOPOLOGY) $(if $(BARE),--bare) $(if $(SHARES),--shares)
 
 .PHONY: federation-env
 federation-env: build ## Print its kubeconfigs, and where kubectl is, for the eval of a shell

@@ -38,7 +38,9 @@ func startBreakwater(ctx context.Context, f *local.Federation, target federation
 	}
 	starting, cancel := context.WithTimeout(ctx, breakwaterTimeout)
 	defer cancel()
-	i, err := install.Start(starting, install.Options{Program: target.breakwater, Dir: folder, Cores: f.Cores(), Workers: f.Workers()})
+	i, err := install.Start(starting, install.Options{
+		Program: target.breakwater, Dir: folder, Cores: f.Cores(), Workers: f.Workers(), Shares: target.shares,
+	})
 	if err != nil {
 		return breakwater{}, errors.Join(fmt.Errorf("start Breakwater: %w", err), cleanBreakwater(target.dir))
 	}

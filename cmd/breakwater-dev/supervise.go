@@ -30,6 +30,7 @@ type startResult struct {
 // superviseCommand is the background process of `breakwater-dev up`. It is the parent of all components, which die with it.
 func superviseCommand(flags *federationFlags) *cobra.Command {
 	var breakwater string
+	var shares bool
 	command := &cobra.Command{
 		Use:    "supervise",
 		Short:  "Run a federation until SIGTERM; `breakwater-dev up` starts this command in the background",
@@ -40,10 +41,11 @@ func superviseCommand(flags *federationFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			target.breakwater = breakwater
+			target.breakwater, target.shares = breakwater, shares
 			return supervise(command.Context(), target, os.NewFile(resultDescriptor, "result"))
 		},
 	}
+	command.Flags().BoolVar(&shares, "shares", false, "let the workers have shares")
 	command.Flags().StringVar(&breakwater, "breakwater", "", "`path` of the program of Breakwater's components")
 	return command
 }

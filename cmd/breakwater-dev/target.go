@@ -41,6 +41,7 @@ type federationTarget struct {
 	dir         string // absolute
 	binaries    []string
 	breakwater  string // the program of Breakwater's components; empty to start none
+	shares      bool   // whether the workers can have shares of floors
 	repeatFlags string // flags, quoted for a shell, with which other commands select the same federation
 }
 

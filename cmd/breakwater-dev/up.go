@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -19,7 +20,7 @@ import (
 )
 
 func upCommand(flags *federationFlags) *cobra.Command {
-	var bare bool
+	var bare, shares bool
 	command := &cobra.Command{
 		Use:   "up",
 		Short: "Start a federation with Breakwater in the background and wait until it is usable",
@@ -34,10 +35,13 @@ func upCommand(flags *federationFlags) *cobra.Command {
 					return err
 				}
 			}
+			target.shares = shares
 			return up(command.Context(), command.OutOrStdout(), target)
 		},
 	}
 	command.Flags().BoolVar(&bare, "bare", false, "do not start Breakwater: only its CustomResourceDefinitions are installed")
+	command.Flags().BoolVar(&shares, "shares", false, "let PodProtectors with coreOutage: LocalShare have shares in the workers")
+	command.MarkFlagsMutuallyExclusive("bare", "shares")
 	return command
 }
 
@@ -104,7 +108,7 @@ func startSupervisor(ctx context.Context, target federationTarget) error {
 	}
 	defer func() { _ = result.Close() }()
 	cmd := exec.Command(self, "supervise", "--topology="+target.source, "--dir="+target.dir, "--breakwater="+target.breakwater,
-		"--binaries="+strings.Join(target.binaries, string(filepath.ListSeparator)))
+		"--shares="+strconv.FormatBool(target.shares), "--binaries="+strings.Join(target.binaries, string(filepath.ListSeparator)))
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.ExtraFiles = []*os.File{resultWriter} // resultDescriptor
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

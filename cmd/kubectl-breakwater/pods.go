@@ -37,11 +37,10 @@ func podsToRemove(ctx context.Context, at cellAccess, pods []corev1.Pod, operati
 	if len(pods) == 0 {
 		return nil, nil, nil
 	}
-	cores, note, err := live.ReadWithShares(ctx, at.cores, at.Cluster, namespaces...)
+	cores, notes, err := live.ReadWithShares(ctx, at.cores, at.Cluster, namespaces...)
 	if err != nil {
 		return nil, nil, err
 	}
-	notes = append(notes, note)
 	nodes, took := map[string]explain.Node{}, map[types.UID]time.Duration{}
 	for i := range pods {
 		pod := &pods[i]

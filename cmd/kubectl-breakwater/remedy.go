@@ -32,8 +32,14 @@ func withRemedy(config *rest.Config, err error) error {
 		return fmt.Errorf("%s does not accept your credentials: sign in again (%w)", config.Host, err)
 	case apierrors.IsForbidden(err):
 		return fmt.Errorf("%w: request this permission, or use --as", err)
-	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &unreachable), errors.As(err, &address):
-		return fmt.Errorf("%s does not answer: check the address, the network and that the API server runs (%w)", config.Host, err)
+	case errors.As(err, &address), errors.Is(err, context.DeadlineExceeded), errors.As(err, &unreachable):
+		host := config.Host
+		if address != nil { // the cluster may be another one, such as the core of a cell
+			if asked, parseErr := url.Parse(address.URL); parseErr == nil {
+				host = asked.Scheme + "://" + asked.Host
+			}
+		}
+		return fmt.Errorf("%s does not answer: check the address, the network and that the API server runs (%w)", host, err)
 	}
 	return err
 }

@@ -29,32 +29,39 @@ type Core struct {
 }
 
 // Read reads the Cells of core clusters and their protectors in the given namespaces. No namespace means all.
-func Read(ctx context.Context, cores []Core, namespaces ...string) ([]explain.Core, error) {
-	var all []explain.Core
+func Read(ctx context.Context, cores []Core, namespaces ...string) (all []explain.Core, err error) {
 	for _, core := range cores {
-		read := explain.Core{Name: core.Name, Cells: map[string]*v1alpha1.Cell{}}
-		cells := &v1alpha1.CellList{}
-		if err := core.List(ctx, cells); err != nil {
-			return nil, fmt.Errorf("list Cells of core cluster %q: %w", core.Name, err)
-		}
-		for i := range cells.Items {
-			read.Cells[cells.Items[i].Name] = &cells.Items[i]
-		}
-		if len(namespaces) == 0 {
-			namespaces = []string{""}
-		}
-		for _, namespace := range namespaces {
-			protectors := &v1alpha1.PodProtectorList{}
-			if err := core.List(ctx, protectors, client.InNamespace(namespace)); err != nil {
-				return nil, fmt.Errorf("list PodProtectors of core cluster %q: %w", core.Name, err)
-			}
-			for i := range protectors.Items {
-				read.Protectors = append(read.Protectors, &protectors.Items[i])
-			}
+		read, err := core.read(ctx, namespaces)
+		if err != nil {
+			return nil, err
 		}
 		all = append(all, read)
 	}
 	return all, nil
+}
+
+func (c Core) read(ctx context.Context, namespaces []string) (explain.Core, error) {
+	read := explain.Core{Name: c.Name, Cells: map[string]*v1alpha1.Cell{}}
+	cells := &v1alpha1.CellList{}
+	if err := c.List(ctx, cells); err != nil {
+		return read, fmt.Errorf("list Cells of core cluster %q: %w", c.Name, err)
+	}
+	for i := range cells.Items {
+		read.Cells[cells.Items[i].Name] = &cells.Items[i]
+	}
+	if len(namespaces) == 0 {
+		namespaces = []string{""}
+	}
+	for _, namespace := range namespaces {
+		protectors := &v1alpha1.PodProtectorList{}
+		if err := c.List(ctx, protectors, client.InNamespace(namespace)); err != nil {
+			return read, fmt.Errorf("list PodProtectors of core cluster %q: %w", c.Name, err)
+		}
+		for i := range protectors.Items {
+			read.Protectors = append(read.Protectors, &protectors.Items[i])
+		}
+	}
+	return read, nil
 }
 
 // Cluster is the cluster of a cell.
@@ -88,12 +95,9 @@ func Pod(
 	if err != nil {
 		return s, nil, fmt.Errorf("read the pod from cell %q: %w", cluster.Cell, err)
 	}
-	read, note, err := ReadWithShares(ctx, cores, cluster, namespace)
+	read, notes, err := ReadWithShares(ctx, cores, cluster, namespace)
 	if err != nil {
 		return s, nil, err
-	}
-	if note != "" {
-		notes = append(notes, note)
 	}
 	hooks, err := cluster.Hooks(ctx, namespace, operation)
 	if err != nil {

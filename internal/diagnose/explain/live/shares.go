@@ -2,6 +2,9 @@ package live
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"net/url"
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,16 +18,25 @@ import (
 // shareCore is the name that the chart's webhooks give to their own cluster as the core of its shares.
 const shareCore = "shares"
 
-// ReadWithShares reads like Read, and the shares of the cell in its cluster, unless cores include them. If they cannot be read, it returns a
-// note.
-func ReadWithShares(ctx context.Context, cores []Core, cluster *Cluster, namespaces ...string) (all []explain.Core, note string, err error) {
-	all, err = Read(ctx, cores, namespaces...)
-	if err != nil {
-		return nil, "", err
+// ReadWithShares reads like Read, and the shares of the cell in its cluster, unless cores include them. A cell with shares decides without a core that
+// does not answer, so then only the shares are read. notes say what could not be read.
+func ReadWithShares(ctx context.Context, cores []Core, cluster *Cluster, namespaces ...string) (all []explain.Core, notes []string, err error) {
+	shares, sharesErr := cluster.readShares(ctx, namespaces)
+	if sharesErr != nil {
+		notes = append(notes, "cannot read the shares of the cell in its cluster: "+sharesErr.Error())
 	}
-	shares, err := cluster.readShares(ctx, namespaces)
-	if err != nil {
-		return all, "cannot read the shares of the cell in its cluster: " + err.Error(), nil
+	for _, core := range cores {
+		read, err := core.read(ctx, namespaces)
+		var unanswered *url.Error
+		switch {
+		case errors.As(err, &unanswered) && len(shares.Protectors) > 0:
+			notes = append(notes, fmt.Sprintf("core cluster %q does not answer, so this is only what the shares of the cell decide. "+
+				"Webhooks deny removals of pods that other PodProtectors of the core cover (%v)", core.Name, unanswered))
+		case err != nil:
+			return nil, nil, err
+		default:
+			all = append(all, read)
+		}
 	}
 	shares.Protectors = slices.DeleteFunc(shares.Protectors, func(share *v1alpha1.PodProtector) bool {
 		return slices.ContainsFunc(all, func(core explain.Core) bool {
@@ -34,7 +46,7 @@ func ReadWithShares(ctx context.Context, cores []Core, cluster *Cluster, namespa
 	if len(shares.Protectors) > 0 {
 		all = append(all, shares)
 	}
-	return all, "", nil
+	return all, notes, nil
 }
 
 // readShares reads the shares of the cell. A cluster that does not serve PodProtectors has none.

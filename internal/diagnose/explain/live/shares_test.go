@@ -3,6 +3,7 @@ package live
 import (
 	"context"
 	"errors"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -36,6 +37,13 @@ func TestReadWithShares(t *testing.T) {
 	core := func(objects ...client.Object) []Core {
 		return []Core{{Name: "core", Reader: fake.NewClientBuilder().WithScheme(clusters.Scheme()).WithObjects(objects...).Build()}}
 	}
+	failing := interceptor.Funcs{List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+		return &url.Error{Op: "Get", URL: "https://core", Err: context.DeadlineExceeded}
+	}}
+	unanswered := []Core{{Name: "core", Reader: fake.NewClientBuilder().WithScheme(clusters.Scheme()).WithInterceptorFuncs(failing).Build()}}
+	if _, _, err := ReadWithShares(t.Context(), unanswered, cluster(nil, cell), "shop"); err == nil {
+		t.Error("ReadWithShares() returned no error for a core that does not answer, and no shares")
+	}
 	for claim, c := range map[string]struct {
 		cores   []Core
 		cluster *Cluster
@@ -45,10 +53,11 @@ func TestReadWithShares(t *testing.T) {
 		"the shares of the cell":                  {core(named("web", nil)), cluster(nil, worker...), "core: web; shares: web.share-1", ""},
 		"none if the core is the cell's cluster":  {core(worker...), cluster(nil, worker...), "core: own, web.share-1, web.share-2", ""},
 		"a cluster without PodProtectors":         {core(named("web", nil)), cluster(&meta.NoKindMatchError{}), "core: web", ""},
+		"without a core that does not answer":     {unanswered, cluster(nil, worker...), "shares: web.share-1", `core cluster "core" does not answer`},
 		"shares that cannot be read, with a note": {core(named("web", nil)), cluster(errors.New("forbidden")), "core: web", "cannot read the shares of the cell in its cluster: forbidden"},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			read, note, err := ReadWithShares(t.Context(), c.cores, c.cluster, "shop")
+			read, notes, err := ReadWithShares(t.Context(), c.cores, c.cluster, "shop")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -63,8 +72,8 @@ func TestReadWithShares(t *testing.T) {
 					t.Error("the Cell in the cell's cluster was not read")
 				}
 			}
-			if got := strings.Join(all, "; "); got != c.want || note != c.note {
-				t.Errorf("ReadWithShares() = %s with note %q, want %s with %q", got, note, c.want, c.note)
+			if got, note := strings.Join(all, "; "), strings.Join(notes, "; "); got != c.want || !strings.HasPrefix(note, c.note) || c.note == "" && note != "" {
+				t.Errorf("ReadWithShares() = %s with notes %q, want %s with %q", got, note, c.want, c.note)
 			}
 		})
 	}
