@@ -75,6 +75,7 @@ func proofs() []proof {
 			"TestHistoryAgreesWithTheOracle", "TestBatchDecidesLikeSingleDecisions", "TestDisruptionsAllowedMatchesDecide",
 			"TestHealthIsConsistent", "TestSettlementKeepsReservationsInFlight", "TestSnapshotCountsMatchLinearScan",
 			"TestAdmittedRemovalIsReservedWithAllProtectors", "TestOlderCountDoesNotReplaceNewerCountOfAnotherLeader", "TestCoverageIndex",
+			"TestCountsOfAnotherStreamAreContinuedAtOnce", "TestInitialCountIsNotOlderThanProtector",
 			"TestOperationsOnOnePodCombine", "TestUpdateConsumesBudgetOnce", "TestFloorIsUnknownUntilAllCellsAreCounted",
 			"TestDiscountNeverAdmitsMore", "TestDrainingCellDeniesRepeatedRemovals", "TestClearedEntryIsRecountedFromLiveList",
 			"TestDrainingCellKeepsEntryWithReservations",
@@ -123,6 +124,7 @@ func shareProofs() []proof {
 			"TestShareRecordsThatItWantsBudget", "TestShareCountsOnlyPodsOfItsCell", "TestDeletedShareRefusesAll",
 			"TestReservationsMoveWithTheDecisions", "TestShareOfLostProtectorIsTakenOver", "TestCellsOfSeveralCoresShareACopy",
 			"TestRestoredShareAdmitsNothing", "TestMergeReservations", "TestSharesOfRestoredCore", "TestAwaitsConfirmation", "TestWithShares",
+			"TestSurplusShareEnds", "TestShareOfRestoredClusterIsNotConfirmed", "TestShareWithTooFewPodsIsReadLive",
 		}, "|") + ")$"},
 		{"simulation of shares", []string{"./e2e/harness/simulation"}, "^TestShareSeeds$"},
 	}
