@@ -56,9 +56,10 @@ func (k *shareKeeper) prepare(ctx context.Context, before, p *v1alpha1.PodProtec
 	if cell == nil {
 		return nil, nil
 	}
+	recorded := quota.SharesOf(before, k.start.restored)
 	stored, err := k.find(ctx, p)
 	if err == nil {
-		stored, err = k.refresh(ctx, before, stored)
+		stored, err = k.refresh(ctx, recorded, stored)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the share of the cell: %w", err)
@@ -69,7 +70,7 @@ func (k *shareKeeper) prepare(ctx context.Context, before, p *v1alpha1.PodProtec
 	}
 	shares := quota.SharesOf(p, k.start.restored)
 	local := k.localOf(cell, stored)
-	local.Undone = quota.CellOf(before, k.cell) == nil || quota.SharesOf(before, k.start.restored).IsVoid(k.cell)
+	local.Undone = quota.CellOf(before, k.cell) == nil || recorded.IsVoid(k.cell)
 	step := floorshare.Next(shares, k.cell, local, k.wantsShare(p))
 	if step.Kind == floorshare.Confirm && !local.Closed {
 		if err := k.checkRestored(ctx, stored); err != nil {
@@ -136,8 +137,8 @@ func (k *shareKeeper) wantsShare(p *v1alpha1.PodProtector) bool {
 
 // refresh reads a share from the API server if fewer pods are left in the cell than its recorded share, or may be. The other cells rely on the
 // recorded number of pods then, so that a cache must not hide reservations from before the share was raised (rule S4).
-func (k *shareKeeper) refresh(ctx context.Context, before, stored *v1alpha1.PodProtector) (*v1alpha1.PodProtector, error) {
-	if stored == nil || !quota.SharesOf(before, k.start.restored).HasTooFew(k.cell) {
+func (k *shareKeeper) refresh(ctx context.Context, recorded *floorshare.Protector, stored *v1alpha1.PodProtector) (*v1alpha1.PodProtector, error) {
+	if stored == nil || !recorded.HasTooFew(k.cell) {
 		return stored, nil
 	}
 	live := &v1alpha1.PodProtector{}

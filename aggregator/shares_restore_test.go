@@ -84,7 +84,7 @@ func TestShareWithTooFewPodsIsReadLive(t *testing.T) {
 			}}}
 			stored, err := cached.find(t.Context(), p)
 			if err == nil {
-				stored, err = cached.refresh(t.Context(), before, stored)
+				stored, err = cached.refresh(t.Context(), quota.SharesOf(before, 0), stored)
 			}
 			if err != nil {
 				t.Fatal(err)

@@ -66,7 +66,7 @@ func (c Cell) Slack() int {
 // HasTooFew reports whether the cell has fewer pods left than its share, so that the other cells rely on the number of its pods.
 func (p *Protector) HasTooFew(cell string) bool {
 	own := p.cell(cell)
-	return own.Shared && !own.Void && own.Available-own.Reserved < own.Floor
+	return own.Shared && !own.Void && own.Kept() < own.Floor
 }
 
 // wants returns the number of removals for which the cell has no budget, and could use that of other cells.
