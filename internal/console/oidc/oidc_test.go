@@ -141,7 +141,7 @@ func TestRejectedSignIns(t *testing.T) {
 		"the cookie of another sign-in":        {func(r *http.Request) { r.Header.Set("Cookie", b.begin().Header.Get("Cookie")) }, "another sign-in"},
 		"a cookie in clear text":               {cookie("e30"), "not one of this console"},
 		"a cookie that is no base64":           {cookie("{}"), "damaged"},
-		"a changed cookie":                     {func(r *http.Request) { flipLast(r) }, "not one of this console"},
+		"a changed cookie":                     {changeCookie, "not one of this console"},
 		"a cookie from before a restart":       {func(*http.Request) { b.start() }, "the console has restarted"},
 		"a sign-in that took too long":         {func(*http.Request) { b.elapsed = 10 * time.Minute }, "too long"},
 		"a sign-in with a wrong client secret": {func(*http.Request) { b.writeSecret("wrong") }, "invalid_client"},
@@ -167,11 +167,15 @@ func (b *browser) writeSecret(secret string) {
 	}
 }
 
-// flipLast changes a byte in the middle of the cookie.
-func flipLast(r *http.Request) {
+// changeCookie replaces a character in the middle of the cookie by another one of base64.
+func changeCookie(r *http.Request) {
 	value := []byte(r.Header.Get("Cookie"))
 	at := len(oidc.Cookie) + 40
-	value[at] ^= 1
+	if value[at] == 'A' {
+		value[at] = 'B'
+	} else {
+		value[at] = 'A'
+	}
 	r.Header.Set("Cookie", string(value))
 }
 
