@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -134,16 +135,20 @@ func (t *cellTakeover) checkCluster(cell *v1alpha1.Cell) error {
 
 // readCell reads the Cell, and the current version of the core, from the API server.
 func (t *cellTakeover) readCell(ctx context.Context) (*v1alpha1.Cell, uint64, error) {
+	return readCellAndVersion(ctx, t.coreReader, t.options.Cell)
+}
+
+// readCellAndVersion reads a Cell, and the current version of its cluster, with a reader that reads live. A list has both at one time.
+func readCellAndVersion(ctx context.Context, reader client.Reader, name string) (*v1alpha1.Cell, uint64, error) {
 	cells := &v1alpha1.CellList{}
-	if err := t.coreReader.List(ctx, cells); err != nil {
+	if err := reader.List(ctx, cells); err != nil {
 		return nil, 0, err
 	}
-	for i := range cells.Items {
-		if cells.Items[i].Name == t.options.Cell {
-			return &cells.Items[i], parseVersion(cells.ResourceVersion), nil
-		}
+	i := slices.IndexFunc(cells.Items, func(c v1alpha1.Cell) bool { return c.Name == name })
+	if i < 0 {
+		return nil, 0, apierrors.NewNotFound(v1alpha1.GroupVersion.WithResource("cells").GroupResource(), name)
 	}
-	return nil, 0, apierrors.NewNotFound(v1alpha1.GroupVersion.WithResource("cells").GroupResource(), t.options.Cell)
+	return &cells.Items[i], parseVersion(cells.ResourceVersion), nil
 }
 
 // isRestored reports whether the core was restored from a backup since the last leadership that recorded a restore. Either this

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -148,17 +147,16 @@ func (k *shareKeeper) refresh(ctx context.Context, recorded *floorshare.Protecto
 // checkRestored returns a conflict while an open share may be from before a restore of its cluster, and the aggregator that counts for shares has
 // not marked it as void (rule S5). Others may rely on pods of the cell that such a share does not keep.
 func (k *shareKeeper) checkRestored(ctx context.Context, share *v1alpha1.PodProtector) error {
-	all := &v1alpha1.CellList{}
-	if err := k.live.List(ctx, all); err != nil {
+	cell, now, err := readCellAndVersion(ctx, k.live, k.cell)
+	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("read whether the cluster of the cell was restored: %w", err)
 	}
-	i := slices.IndexFunc(all.Items, func(c v1alpha1.Cell) bool { return c.Name == k.cell })
 	own := quota.CellOf(share, k.cell)
 	switch {
-	case i < 0, all.Items[i].Status.Aggregator.Epoch == 0, own == nil, own.Aggregation.TermVersion == "":
+	case err != nil, cell.Status.Aggregator.Epoch == 0, own == nil, own.Aggregation.TermVersion == "":
 		return errShareOutdated(share.Name, "its pods have not been counted yet")
-	case clusters.ShowsRestore(seenVersion(&all.Items[i]), parseVersion(all.ResourceVersion)),
-		quota.BeganAtOrBefore(&own.Aggregation, parseVersion(all.Items[i].Status.Aggregator.RestoredVersion)):
+	case clusters.ShowsRestore(seenVersion(cell), now),
+		quota.BeganAtOrBefore(&own.Aggregation, parseVersion(cell.Status.Aggregator.RestoredVersion)):
 		return errShareOutdated(share.Name, "its cluster was restored")
 	}
 	return nil

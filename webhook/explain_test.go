@@ -75,9 +75,9 @@ func explainStates(l, other *fixture, from, to int) map[removal.VerdictReason]in
 	if err != nil {
 		t.Fatal(err)
 	}
-	read, err := live.Read(t.Context(), cores, l.namespace) // dry runs change nothing
-	if err != nil {
-		t.Fatal(err)
+	read, notes, err := live.Read(t.Context(), cores, cluster, l.namespace) // dry runs change nothing
+	if err != nil || len(notes) > 0 {
+		t.Fatal(err, notes)
 	}
 	operations := []v1alpha1.Operation{
 		v1alpha1.OperationDelete, v1alpha1.OperationEvict, v1alpha1.OperationUpdate, v1alpha1.OperationResize, v1alpha1.OperationRelabel,

@@ -28,18 +28,7 @@ type Core struct {
 	client.Reader
 }
 
-// Read reads the Cells of core clusters and their protectors in the given namespaces. No namespace means all.
-func Read(ctx context.Context, cores []Core, namespaces ...string) (all []explain.Core, err error) {
-	for _, core := range cores {
-		read, err := core.read(ctx, namespaces)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, read)
-	}
-	return all, nil
-}
-
+// read reads the Cells of the core and its protectors in the given namespaces.
 func (c Core) read(ctx context.Context, namespaces []string) (explain.Core, error) {
 	read := explain.Core{Name: c.Name, Cells: map[string]*v1alpha1.Cell{}}
 	cells := &v1alpha1.CellList{}
@@ -48,9 +37,6 @@ func (c Core) read(ctx context.Context, namespaces []string) (explain.Core, erro
 	}
 	for i := range cells.Items {
 		read.Cells[cells.Items[i].Name] = &cells.Items[i]
-	}
-	if len(namespaces) == 0 {
-		namespaces = []string{""}
 	}
 	for _, namespace := range namespaces {
 		protectors := &v1alpha1.PodProtectorList{}
@@ -95,7 +81,7 @@ func Pod(
 	if err != nil {
 		return s, nil, fmt.Errorf("read the pod from cell %q: %w", cluster.Cell, err)
 	}
-	read, notes, err := ReadWithShares(ctx, cores, cluster, namespace)
+	read, notes, err := Read(ctx, cores, cluster, namespace)
 	if err != nil {
 		return s, nil, err
 	}

@@ -18,9 +18,9 @@ import (
 // shareCore is the name that the chart's webhooks give to their own cluster as the core of its shares.
 const shareCore = "shares"
 
-// ReadWithShares reads like Read, and the shares of the cell in its cluster, unless cores include them. A cell with shares decides without a core that
-// does not answer, so then only the shares are read. notes say what could not be read.
-func ReadWithShares(ctx context.Context, cores []Core, cluster *Cluster, namespaces ...string) (all []explain.Core, notes []string, err error) {
+// Read reads the Cells of core clusters and their protectors in the given namespaces, and the shares of the cell in its cluster, unless cores include
+// them. A cell with shares decides without a core that does not answer, so then only the shares are read. notes say what could not be read.
+func Read(ctx context.Context, cores []Core, cluster *Cluster, namespaces ...string) (all []explain.Core, notes []string, err error) {
 	shares, sharesErr := cluster.readShares(ctx, namespaces)
 	if sharesErr != nil {
 		notes = append(notes, "cannot read the shares of the cell in its cluster: "+sharesErr.Error())

@@ -17,7 +17,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
-func TestReadWithShares(t *testing.T) {
+func TestRead(t *testing.T) {
 	named := func(name string, shareOf *v1alpha1.ShareOf) *v1alpha1.PodProtector {
 		p := &v1alpha1.PodProtector{}
 		p.Namespace, p.Name, p.UID, p.Spec.ShareOf = "shop", name, types.UID(name), shareOf
@@ -41,8 +41,8 @@ func TestReadWithShares(t *testing.T) {
 		return &url.Error{Op: "Get", URL: "https://core", Err: context.DeadlineExceeded}
 	}}
 	unanswered := []Core{{Name: "core", Reader: fake.NewClientBuilder().WithScheme(clusters.Scheme()).WithInterceptorFuncs(failing).Build()}}
-	if _, _, err := ReadWithShares(t.Context(), unanswered, cluster(nil, cell), "shop"); err == nil {
-		t.Error("ReadWithShares() returned no error for a core that does not answer, and no shares")
+	if _, _, err := Read(t.Context(), unanswered, cluster(nil, cell), "shop"); err == nil {
+		t.Error("Read() returned no error for a core that does not answer, and no shares")
 	}
 	for claim, c := range map[string]struct {
 		cores   []Core
@@ -57,7 +57,7 @@ func TestReadWithShares(t *testing.T) {
 		"shares that cannot be read, with a note": {core(named("web", nil)), cluster(errors.New("forbidden")), "core: web", "cannot read the shares of the cell in its cluster: forbidden"},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			read, notes, err := ReadWithShares(t.Context(), c.cores, c.cluster, "shop")
+			read, notes, err := Read(t.Context(), c.cores, c.cluster, "shop")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -73,7 +73,7 @@ func TestReadWithShares(t *testing.T) {
 				}
 			}
 			if got, note := strings.Join(all, "; "), strings.Join(notes, "; "); got != c.want || !strings.HasPrefix(note, c.note) || c.note == "" && note != "" {
-				t.Errorf("ReadWithShares() = %s with notes %q, want %s with %q", got, note, c.want, c.note)
+				t.Errorf("Read() = %s with notes %q, want %s with %q", got, note, c.want, c.note)
 			}
 		})
 	}
