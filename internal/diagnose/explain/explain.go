@@ -157,7 +157,8 @@ func (s Situation) notes() (all []string) {
 		cell := cells[s.Cell]
 		hasKubeconfig = hasKubeconfig || cell != nil && cell.Spec.KubeconfigSecretRef != nil
 	}
-	if !hasKubeconfig {
+	hasShare := slices.ContainsFunc(s.Covering, func(c removal.Charge) bool { return c.Protector.Spec.ShareOf != nil })
+	if !hasKubeconfig && !hasShare { // the webhooks of a cell with shares run in its cluster
 		all = append(all, fmt.Sprintf("no core has a Cell %q with a kubeconfigSecretRef: webhooks deny its removals unless they run with --cell %s=...", s.Cell, s.Cell))
 	}
 	if s.Request.Operation == v1alpha1.OperationEvict {

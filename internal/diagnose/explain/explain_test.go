@@ -211,7 +211,7 @@ func TestPodExplainsShares(t *testing.T) {
 			if c.isMissing {
 				shares.Protectors = nil
 			}
-			s.ShareOwners = core.Protectors
+			s.ShareOwners, s.Cells = core.Protectors, nil
 			s.Covering, s.Belongs, s.CoveringErr = explain.Covering([]explain.Core{core, shares}, "here", pod, explain.Node{})
 			e := explain.Pod(s)
 			if e.Verdict != c.verdict || !strings.Contains(e.Message, c.message) || !strings.Contains(strings.Join(e.Remedies, "\n"), c.remedy) || len(e.Protectors) != 1 {
@@ -219,6 +219,9 @@ func TestPodExplainsShares(t *testing.T) {
 			}
 			if c.isMissing {
 				return
+			}
+			if len(e.Notes) > 0 {
+				t.Errorf("Pod() of a cell with shares, whose Cell was not read, has notes %q", e.Notes)
 			}
 			if diff := cmp.Diff(&c.want, e.Protectors[0].Share); diff != "" || e.Protectors[0].Floor != int(c.here) || e.Protectors[0].FloorThatWouldDo != nil {
 				t.Errorf("Pod() explains %+v (-want +got):\n%s", e.Protectors[0], diff)
