@@ -104,7 +104,37 @@ func (p *protection) ensureProtector(
 		p.metrics.writes.WithLabelValues("update").Inc()
 		log.FromContext(ctx).Info("Updated PodProtector", "protector", klog.KObj(protector), "floor", wanted.Object.Spec.MinAvailable)
 	}
-	return protected, p.conditions.announce(ctx, protector, existingSourceCondition(ref, protector, wanted, choice))
+	return p.announceExisting(ctx, ref, source, protector, existingSourceCondition(ref, protector, wanted, choice))
+}
+
+// announceExisting writes the condition of a protector whose source exists. A leader that was paused may see a source that was deleted since, and
+// another leader may have recorded that in the same condition. Nothing else records it (rule 13), so the API server must confirm the source then.
+func (p *protection) announceExisting(
+	ctx context.Context, ref policy.Ref, source client.Object, protector *v1alpha1.PodProtector, want clusters.Announcement,
+) (outcome, error) {
+	if want.IsSet(protector) {
+		return protected, nil
+	}
+	live, err := get(ctx, p.live, client.ObjectKeyFromObject(protector), &v1alpha1.PodProtector{})
+	if err != nil {
+		return "", fmt.Errorf("get the PodProtector from the API server: %w", err)
+	}
+	if live == nil || live.UID != protector.UID {
+		return outdated, nil
+	}
+	if isSourceDeleted(live) {
+		current, err := p.kinds.getLive(ctx, ref)
+		if err != nil {
+			return "", fmt.Errorf("get the %s from the API server: %w", ref.Kind, err)
+		}
+		if current == nil || current.GetUID() != source.GetUID() || current.GetDeletionTimestamp() != nil {
+			return outdated, nil
+		}
+	}
+	if err := p.conditions.announcer.AnnounceOn(ctx, live, want); err != nil {
+		return classifyWriteError(err, "resolve")
+	}
+	return protected, nil
 }
 
 // create creates the protector. It makes two live reads first. With a cache that lags, it could recreate the protector of a source that was

@@ -145,6 +145,46 @@ func TestStaleLeaderDoesNotWithdrawCascadeRecord(t *testing.T) {
 	}
 }
 
+// A leader that was paused sees the former state of the source, and another leader has recorded that a user deleted it. Without the record the
+// protector would stay in force until a user confirms that it is not needed any more.
+func TestStaleLeaderDoesNotHideDeletion(t *testing.T) {
+	p := newFixture(t)
+	web, protector := p.createWebWithProtector()
+	stale := web.DeepCopy()
+	held := deletedCause(p.ref("web")).heldCondition
+	meta.SetStatusCondition(&protector.Status.Conditions, held.Condition)
+	if err := p.Status().Update(t.Context(), protector); err != nil {
+		t.Fatal(err)
+	}
+	r := p.reconciler(&holdingBrake{})
+	protect := func() {
+		t.Helper()
+		_, err := r.reconcileProtectors(t.Context(), p.ref("web"), stale, []*v1alpha1.PodProtector{protector.DeepCopy()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Get(t.Context(), client.ObjectKeyFromObject(protector), protector); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.loseDeployment(web)
+	if protect(); !held.IsSet(protector) {
+		t.Errorf("the source was deleted, but the conditions are %+v", protector.Status.Conditions)
+	}
+	again := stale.DeepCopy()
+	again.ResourceVersion, again.UID = "", ""
+	if err := p.Create(t.Context(), again); err != nil {
+		t.Fatal(err)
+	}
+	if protect(); !held.IsSet(protector) {
+		t.Errorf("another source has the name, but the conditions are %+v", protector.Status.Conditions)
+	}
+	stale = again
+	if protect(); !isSourceFound(protector) {
+		t.Errorf("the source was created again, but the conditions are %+v", protector.Status.Conditions)
+	}
+}
+
 // The record was written after the protector was read.
 func TestNewerRecordIsNotWithdrawn(t *testing.T) {
 	p := newFixture(t)
