@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -46,23 +48,28 @@ func newFixture(l *e2e.Fixture, floor, pods int) *fixture {
 	return f
 }
 
-// waitForShares waits until all cells have shares that add up to the floor, and whose objects are open.
+// waitForShares waits until all cells have shares that add up to the floor, and whose objects are open. A share falls in the core first.
 func (f *fixture) waitForShares() {
 	f.Helper()
 	f.Eventually(func() string {
-		sum := 0
+		sum, recorded := 0, map[string]int{}
 		for _, cell := range f.GetProtector().Status.Cells {
 			if cell.Share == nil || cell.Share.Floor >= cell.Aggregation.CountedReplicas {
 				return fmt.Sprintf("cell %s has no share, or no budget: %+v", cell.CellID, cell.Share)
 			}
+			recorded[cell.CellID] = int(cell.Share.Floor)
 			sum += int(cell.Share.Floor)
 		}
 		if sum != f.floor {
 			return fmt.Sprintf("all shares are %d, want %d", sum, f.floor)
 		}
-		for i := range f.Cells {
-			if share := f.share(i); share == nil || share.Spec.ShareOf.Closed || len(share.Status.Cells) == 0 || share.Status.Cells[0].Aggregation.CountedSpec == "" {
-				return fmt.Sprintf("the share of cell %d is not open: %+v", i, share)
+		for i, cell := range f.Cells {
+			share := f.share(i)
+			if share == nil || share.Spec.ShareOf.Closed || len(share.Status.Cells) == 0 || share.Status.Cells[0].Aggregation.CountedSpec == "" {
+				return fmt.Sprintf("the share of cell %s is not open: %+v", cell.Name, share)
+			}
+			if got, want := share.Spec.MinAvailable.IntValue(), recorded[cell.Name]; got != want {
+				return fmt.Sprintf("cell %s keeps %d pods, and its protector records %d", cell.Name, got, want)
 			}
 		}
 		return ""
@@ -98,11 +105,51 @@ func (f *fixture) deleteUntilDenied(cell storm.Cell, patience time.Duration) (ad
 	return admitted
 }
 
+// watchReservations counts the writes of the protector in the core until stop is called. It reports those that store reservations: cells with shares
+// store theirs in their own clusters.
+func (f *fixture) watchReservations() (stop func() (writes int)) {
+	f.Helper()
+	c, err := client.NewWithWatch(f.Federation().Cores()[0].RESTConfig(), client.Options{Scheme: f.Core.Scheme()})
+	f.Must(err)
+	p := f.GetProtector()
+	w, err := c.Watch(f.Context(), &v1alpha1.PodProtectorList{}, client.InNamespace(p.Namespace),
+		&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: p.ResourceVersion}})
+	f.Must(err)
+	counted := make(chan int)
+	go func() {
+		writes := 0
+		for event := range w.ResultChan() {
+			p, ok := event.Object.(*v1alpha1.PodProtector)
+			if !ok {
+				f.Errorf("watch the protector: %v", apierrors.FromObject(event.Object))
+				continue
+			}
+			writes++
+			for i := range p.Status.Cells {
+				if h := &p.Status.Cells[i].AdmissionHistory; len(h.Buckets) > 0 {
+					f.Errorf("cell %s has reservations in the core: %+v", p.Status.Cells[i].CellID, h)
+				}
+			}
+		}
+		counted <- writes
+	}()
+	return func() int {
+		w.Stop()
+		return <-counted
+	}
+}
+
 func TestCellUsesTheBudgetOfAllCells(t *testing.T) {
 	suite.Claim(t, "while the core is reachable, one cell can use the whole budget", func(l *e2e.Fixture) {
 		f := newFixture(l, 12, 20)
+		stop := f.watchReservations()
 		if got, want := f.deleteUntilDenied(l.Cells[0], 10*time.Second), 8; got != want {
 			l.Errorf("%d removals were admitted, want %d", got, want)
+		}
+		writes := stop()
+		l.Logf("the protector was written %d times in the core", writes)
+		if writes == 0 {
+			l.Error("the protector was not written in the core, though budget moved")
 		}
 		if got := f.CountExistingPods(); got != f.floor {
 			l.Errorf("%d pods are left, want the floor %d", got, f.floor)
