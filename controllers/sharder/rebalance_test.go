@@ -428,7 +428,7 @@ func TestMaxLoadPercentBoundsShards(t *testing.T) {
 
 func TestRingsOfOneResourceAreIndependent(t *testing.T) {
 	l := newFixture(t)
-	objects, _ := l.createObjects(10)
+	objects, _ := l.createObjects(30) // with 10 objects, one set of names in 1,000 gave the second shard none
 	another := &v1alpha1.ClusterRing{ObjectMeta: metav1.ObjectMeta{Name: l.ring.Name + "-2", Labels: l.ring.Labels}, Spec: l.ring.Spec}
 	l.must(l.Create(t.Context(), another))
 	t.Cleanup(func() { _ = l.Delete(newContext(), another) })
@@ -436,8 +436,8 @@ func TestRingsOfOneResourceAreIndependent(t *testing.T) {
 	l.startShard("a")
 	other := &fixture{T: l.T, Client: l.Client, namespace: l.namespace, ring: another, shards: map[string]*shard{}}
 	other.startShard("x")
-	l.waitUntilBalanced(10)
-	other.waitUntilBalanced(10)
+	l.waitUntilBalanced(30)
+	other.waitUntilBalanced(30)
 	y := other.startShard("y")
 	other.waitForStatus("shard y has objects", func(s *v1alpha1.ClusterRingStatus) string {
 		if len(s.Members) != 2 || s.Members[1].Assigned == 0 {
