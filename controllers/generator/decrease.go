@@ -153,11 +153,11 @@ func (l *decreaseLimiter) withdraw(ctx context.Context, ref policy.Ref, live *v1
 // checkSource returns errOutdated if the source of a large decrease is no longer as the cache shows it: that is no evidence of intent
 // (rule 13). The desired state of sources that are not of built-in kinds was read from the API server just before.
 func (l *decreaseLimiter) checkSource(ctx context.Context, ref policy.Ref, source client.Object, wanted policy.Protector, choice policy.Choice) error {
-	current, err := l.kinds.getLive(ctx, ref)
+	current, err := l.kinds.getUnchanged(ctx, ref, source)
 	if err != nil {
-		return fmt.Errorf("get the %s from the API server: %w", ref.Kind, err)
+		return err
 	}
-	if current == nil || current.GetUID() != source.GetUID() || current.GetDeletionTimestamp() != nil {
+	if current == nil {
 		return errOutdated
 	}
 	kind, isBuiltIn := builtInKind(ref.GroupKind())

@@ -49,6 +49,18 @@ func (k *Kinds) getCached(ctx context.Context, ref policy.Ref) (client.Object, e
 	return k.getLive(ctx, ref)
 }
 
+// getUnchanged returns a source from the API server; nil when it was replaced by another object or is being deleted, or does not exist any more.
+func (k *Kinds) getUnchanged(ctx context.Context, ref policy.Ref, source client.Object) (client.Object, error) {
+	live, err := k.getLive(ctx, ref)
+	if err != nil {
+		return nil, fmt.Errorf("get the %s from the API server: %w", ref.Kind, err)
+	}
+	if live == nil || live.GetUID() != source.GetUID() || live.GetDeletionTimestamp() != nil {
+		return nil, nil
+	}
+	return live, nil
+}
+
 // getLive returns a source from the API server; nil when the source or its kind does not exist.
 func (k *Kinds) getLive(ctx context.Context, ref policy.Ref) (client.Object, error) {
 	if kind, ok := builtInKind(ref.GroupKind()); ok {

@@ -123,12 +123,8 @@ func (p *protection) announceExisting(
 		return outdated, nil
 	}
 	if isSourceDeleted(live) {
-		current, err := p.kinds.getLive(ctx, ref)
-		if err != nil {
-			return "", fmt.Errorf("get the %s from the API server: %w", ref.Kind, err)
-		}
-		if current == nil || current.GetUID() != source.GetUID() || current.GetDeletionTimestamp() != nil {
-			return outdated, nil
+		if current, err := p.kinds.getUnchanged(ctx, ref, source); err != nil || current == nil {
+			return outdated, err
 		}
 	}
 	if err := p.conditions.announcer.AnnounceOn(ctx, live, want); err != nil {
@@ -142,12 +138,8 @@ func (p *protection) announceExisting(
 func (p *protection) create(
 	ctx context.Context, ref policy.Ref, source client.Object, wanted policy.Protector, choice policy.Choice,
 ) (outcome, error) {
-	live, err := p.kinds.getLive(ctx, ref)
-	if err != nil {
-		return "", fmt.Errorf("get the %s from the API server: %w", ref.Kind, err)
-	}
-	if live == nil || live.GetUID() != source.GetUID() || live.GetDeletionTimestamp() != nil {
-		return outdated, nil
+	if current, err := p.kinds.getUnchanged(ctx, ref, source); err != nil || current == nil {
+		return outdated, err
 	}
 	protector, err := get(ctx, p.live, client.ObjectKeyFromObject(wanted.Object), &v1alpha1.PodProtector{})
 	if err != nil {
