@@ -73,7 +73,7 @@ func (r *reconciler) aggregate(ctx context.Context, key types.NamespacedName, p 
 		r.coverPods,          // rule 12: the domains of the pods must be known
 		r.observePods,        // rules 4, 5: a count and the states of the reservations, from one snapshot
 		r.setCounts,          // rule 4(a): the counts of that snapshot
-		r.setExpectation,     // rule 13: what workloads request
+		r.setExpectation,     // rules 13, 16: what workloads request
 		r.stampCounts,        // rule 5: epoch, holder and version
 		r.settleReservations, // rules 4(a), 4(b): in the write that sets the counts
 	} {
@@ -186,7 +186,7 @@ func (r *reconciler) setCounts(_ context.Context, a *aggregation) (bool, error) 
 
 // setExpectation sets how many pods are expected.
 func (r *reconciler) setExpectation(ctx context.Context, a *aggregation) (bool, error) {
-	isFinal := r.workloads.expect(ctx, a.p, &a.stored.Aggregation, &a.cell.Aggregation, a.observed.owners)
+	isFinal := r.workloads.expect(ctx, a.p, &a.stored.Aggregation, &a.cell.Aggregation, &a.observed.count)
 	a.outcome.retry = a.observed.retry || !isFinal
 	return false, nil
 }

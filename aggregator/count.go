@@ -22,6 +22,8 @@ type count struct {
 	// owners are the controllers of the pods, including terminating pods, with the number of pods each has. It is set only for a
 	// protector that needs it.
 	owners map[owner]int32
+	// ownerLabels are the distinct labels of the pods of each owner, at most maxLabelSets.
+	ownerLabels map[owner][]*labelSet
 	// nextAvailable is when the next pod becomes available by time alone; zero if none does.
 	nextAvailable time.Time
 	// unseen is the number of pods that do not count only because they became available by time and have not been seen alive since.

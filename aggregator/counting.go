@@ -2,6 +2,7 @@ package aggregator
 
 import (
 	"iter"
+	"slices"
 	"strconv"
 	"time"
 	"unique"
@@ -56,6 +57,10 @@ func (s *Snapshot) Count(
 	return c.result, true
 }
 
+// maxLabelSets bounds how many distinct labels of the pods of one owner are compared with the selector of a scale. The pods of one owner
+// differ in labels that selectors of scales do not name, as their own names.
+const maxLabelSets = 64
+
 // counting counts the pods of one protector one by one, all of them by one spec and at one instant.
 type counting struct {
 	spec    *v1alpha1.PodProtectorSpec
@@ -64,7 +69,9 @@ type counting struct {
 	// initial is the live list in which a pod must be alive, and as it is in the snapshot, to count; nil if there is no such list.
 	initial *liveRead
 	// handles are the owners of the pods; nil if they are not needed. onNodes is the number of counted pods by node; nil if it is not needed.
-	handles     map[unique.Handle[owner]]int32
+	handles map[unique.Handle[owner]]int32
+	// labelSets are the distinct labels of the pods of each owner, at most maxLabelSets.
+	labelSets   map[unique.Handle[owner]][]*labelSet
 	onNodes     map[unique.Handle[string]]int32
 	labelBuffer map[string]string
 	result      count
@@ -74,7 +81,7 @@ func newCounting(spec *v1alpha1.PodProtectorSpec, earlier []countingRule, at ins
 	c := &counting{spec: spec, earlier: earlier, at: at, labelBuffer: labelBuffer}
 	c.result.podStates, c.result.ended = map[quota.UIDHash]quota.Observation{}, map[quota.UIDHash]time.Time{}
 	if quota.NeedsExpected(spec) {
-		c.handles = map[unique.Handle[owner]]int32{}
+		c.handles, c.labelSets = map[unique.Handle[owner]]int32{}, map[unique.Handle[owner]][]*labelSet{}
 	}
 	if nodeLabelOf(spec) != "" {
 		c.onNodes = map[unique.Handle[string]]int32{}
@@ -90,6 +97,9 @@ func (c *counting) addPod(p *pod) {
 	ends := c.initial != nil && !c.initial.isAlive(p.hash)
 	if c.handles != nil && p.hasExpectedOwner() && (!ends || p.owner.Value() != noOwner()) {
 		c.handles[p.owner]++
+		if sets := c.labelSets[p.owner]; len(sets) < maxLabelSets && !slices.Contains(sets, p.labels) {
+			c.labelSets[p.owner] = append(sets, p.labels)
+		}
 	}
 	if ends || c.initial != nil && !c.initial.pods[p.hash].isIn(c.result.version) {
 		return
@@ -130,8 +140,10 @@ func (c *counting) setOwners() {
 		return
 	}
 	c.result.owners = make(map[owner]int32, len(c.handles))
+	c.result.ownerLabels = make(map[owner][]*labelSet, len(c.handles))
 	for handle, pods := range c.handles {
 		c.result.owners[handle.Value()] = pods
+		c.result.ownerLabels[handle.Value()] = c.labelSets[handle]
 	}
 }
 

@@ -19,13 +19,17 @@ type expectation struct {
 	workloads []v1alpha1.ExpectedWorkload
 }
 
-// found is the result of a search for the workload at the top of an owner.
+// found is the result of a search for the workload that states how many pods of an owner there should be.
 type found struct {
-	// workload is the owner that no other object controls. If it no longer exists, it is the last known one.
+	// workload is that workload. If it no longer exists, it is the last known one.
 	workload owner
 	replicas int32
 	// deleted reports that it does not exist, and kindNotServed that the API server does not serve its kind any more.
 	deleted, kindNotServed bool
+	// controller is the controller of the workload; noOwner if it has none.
+	controller owner
+	// asked are the objects on which the result depends.
+	asked []workloadName
 }
 
 // release states which workloads that no longer exist are no longer expected: by the protector's policy those that were deleted, by a

@@ -176,7 +176,7 @@ func TestExpectationStaysWhileWorkloadsCannotBeFound(t *testing.T) {
 			stored := &v1alpha1.Aggregation{SelectedSpec: c.selected, ExpectedReplicas: &expected, Workloads: []v1alpha1.ExpectedWorkload{web}}
 			owners := map[owner]int32{{apiVersion: "no/such/version", kind: "ReplicaSet", name: "set", uid: "rs"}: 1}
 			var now v1alpha1.Aggregation
-			if resolver.expect(t.Context(), p, stored, &now, owners) {
+			if resolver.expect(t.Context(), p, stored, &now, &count{owners: owners}) {
 				t.Error("expect() = true, want false: a retry is worthwhile")
 			}
 			if diff := cmp.Diff(c.want, now); diff != "" {

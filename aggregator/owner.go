@@ -21,11 +21,6 @@ func (o owner) groupKind() schema.GroupKind {
 	return schema.GroupKind{Group: version.Group, Kind: o.kind}
 }
 
-// nameIn returns the owner as a workload name in a namespace.
-func (o owner) nameIn(namespace string) workloadName {
-	return workloadName{o.groupKind(), types.NamespacedName{Namespace: namespace, Name: o.name}}
-}
-
 // noOwner is the owner of a pod without a controller.
 func noOwner() owner { return owner{} }
 

@@ -29,11 +29,10 @@ type workloadName struct {
 	types.NamespacedName
 }
 
-func targetNameOf(p *v1alpha1.PodProtector) workloadName {
+// targetOwner returns the workload that a protector names, without its UID.
+func targetOwner(p *v1alpha1.PodProtector) owner {
 	ref := p.Spec.TargetRef
-	return workloadName{
-		owner{apiVersion: ref.APIVersion, kind: ref.Kind}.groupKind(), types.NamespacedName{Namespace: p.Namespace, Name: ref.Name},
-	}
+	return owner{apiVersion: ref.APIVersion, kind: ref.Kind, name: ref.Name}
 }
 
 // targetResult is the target that a protector's targetRef names in this cell; the zero value is that of a protector without
@@ -52,11 +51,11 @@ func (r *workloadResolver) targetOf(ctx context.Context, p *v1alpha1.PodProtecto
 		r.index.setTarget(keyOf(p), nil)
 		return targetResult{}
 	}
-	named := targetNameOf(p)
+	named := r.workloads.nameOf(targetOwner(p), p.Namespace)
 	r.index.setTarget(keyOf(p), &named)
-	found, err := r.workloads.resolveTarget(ctx, named.Namespace, p.Spec.TargetRef)
+	found, err := r.workloads.resolveTarget(ctx, p.Namespace, targetOwner(p))
 	release := r.releaseOf(p)
-	known := stored.SelectedSpec == quota.SelectedSpec(&p.Spec) || stored.CountedSpec == quota.CountedSpec(&p.Spec)
+	known := selectedBy(stored, p) || stored.CountedSpec == quota.CountedSpec(&p.Spec)
 	var last *v1alpha1.Target
 	if known {
 		last = stored.Target
@@ -90,8 +89,7 @@ func retained(last *v1alpha1.Target) *v1alpha1.Target {
 }
 
 // resolveTarget finds a workload by its name; nil if it does not exist.
-func (w *workloads) resolveTarget(ctx context.Context, namespace string, ref *v1alpha1.TargetRef) (*v1alpha1.Target, error) {
-	o := owner{apiVersion: ref.APIVersion, kind: ref.Kind, name: ref.Name}
+func (w *workloads) resolveTarget(ctx context.Context, namespace string, o owner) (*v1alpha1.Target, error) {
 	object, err := w.object(ctx, namespace, o, false)
 	if err != nil || object == nil {
 		return nil, err
@@ -101,6 +99,8 @@ func (w *workloads) resolveTarget(ctx context.Context, namespace string, ref *v1
 	switch {
 	case err != nil:
 		return nil, err
+	case !wanted.hasScale:
+		return nil, errors.New("its kind has no scale subresource, so its pods are unknown: set spec.selector instead of targetRef")
 	case wanted.selector == "":
 		return nil, errors.New("its scale has no selector, so its pods are unknown: set spec.selector instead of targetRef")
 	}

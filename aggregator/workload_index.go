@@ -40,9 +40,10 @@ func (w *workloadIndex) setResults(protector types.NamespacedName, now map[owner
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, found := range w.last[protector] {
-		name := found.workload.nameIn(protector.Namespace)
-		if delete(w.protectors[name], protector); len(w.protectors[name]) == 0 {
-			delete(w.protectors, name)
+		for _, name := range found.asked {
+			if delete(w.protectors[name], protector); len(w.protectors[name]) == 0 {
+				delete(w.protectors, name)
+			}
 		}
 	}
 	delete(w.last, protector)
@@ -51,11 +52,12 @@ func (w *workloadIndex) setResults(protector types.NamespacedName, now map[owner
 	}
 	w.last[protector] = now
 	for _, found := range now {
-		name := found.workload.nameIn(protector.Namespace)
-		if w.protectors[name] == nil {
-			w.protectors[name] = map[types.NamespacedName]bool{}
+		for _, name := range found.asked {
+			if w.protectors[name] == nil {
+				w.protectors[name] = map[types.NamespacedName]bool{}
+			}
+			w.protectors[name][protector] = true
 		}
-		w.protectors[name][protector] = true
 	}
 }
 
@@ -93,7 +95,7 @@ func (w *workloadIndex) addKeysIn(slots slot.Set, keys map[types.NamespacedName]
 	addKeysIn(slots, w.targets, keys)
 }
 
-// protectorsOf returns the protectors that depend on a workload: they name it, or it owns or owned their pods.
+// protectorsOf returns the protectors that depend on a workload: they name it, or it is or was above their pods.
 func (w *workloadIndex) protectorsOf(workload workloadName) []types.NamespacedName {
 	w.mu.Lock()
 	defer w.mu.Unlock()

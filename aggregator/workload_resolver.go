@@ -3,6 +3,7 @@ package aggregator
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -15,6 +16,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/core/confirm"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+	"github.com/breakwater-k8s/breakwater/internal/core/workload"
 )
 
 // maxProblemBytes is the maximum length of a problem in a status, in bytes.
@@ -47,53 +49,158 @@ func (r *workloadResolver) workloadChanged(workload workloadName) {
 	}
 }
 
-// expect sets how many pods are expected in this cell, if the floor depends on that (rule 13). A value that cannot be determined now stays as it
-// was; expect then returns false if a retry is worthwhile.
-func (r *workloadResolver) expect(
-	ctx context.Context, p *v1alpha1.PodProtector, stored, now *v1alpha1.Aggregation, owners map[owner]int32,
-) bool {
+// expect sets how many pods are expected in this cell, if the floor depends on that (rules 13, 16). A value that cannot be determined now stays as
+// it was; expect then returns false if a retry is worthwhile.
+func (r *workloadResolver) expect(ctx context.Context, p *v1alpha1.PodProtector, stored, now *v1alpha1.Aggregation, pods *count) bool {
 	key := keyOf(p)
 	now.SelectedSpec = quota.SelectedSpec(&p.Spec)
-	switch {
-	case !quota.NeedsExpected(&p.Spec):
+	if !quota.NeedsExpected(&p.Spec) {
 		r.index.setResults(key, nil)
-		return true
-	case p.Spec.TargetRef != nil:
-		r.index.setResults(key, nil)
-		now.ExpectedReplicas = replicasOf(now.Target)
 		return true
 	}
-	known, before := stored.Workloads, stored.ExpectedReplicas
-	if stored.SelectedSpec != now.SelectedSpec {
-		known = nil
+	e := r.newExpecting(p, stored, pods)
+	defer func() { r.index.setResults(key, e.seen) }()
+	owners := pods.owners
+	if p.Spec.TargetRef != nil {
+		below, err := e.ownersBelow(ctx, targetOwner(p).groupKind(), now.Target)
+		if err == nil && len(below)+len(e.known) == 0 {
+			now.ExpectedReplicas = replicasOf(now.Target)
+			return true
+		}
+		if owners = below; err != nil {
+			return e.keep(err, stored, now)
+		}
+	}
+	if e.isFormer {
+		e.dropSuperseded(ctx, owners)
+	}
+	expected, err := expect(owners, e.known, e.before, r.releaseOf(p), func(o owner) (found, error) { return e.search(ctx, o) })
+	if err != nil {
+		return e.keep(err, stored, now)
+	}
+	now.ExpectedReplicas, now.Workloads = &expected.replicas, expected.workloads
+	return true
+}
+
+// expecting determines how many pods of a protector are expected in a cell.
+type expecting struct {
+	resolver *workloadResolver
+	key      types.NamespacedName
+	pods     *count
+	// known are the workloads that were expected before, and before is their sum; nil if there is none.
+	known  []v1alpha1.ExpectedWorkload
+	before *int32
+	// isFormer reports that an older version found them, by another rule.
+	isFormer bool
+	// last and seen are the results of the last searches and of these, by the owners of the pods.
+	last, seen map[owner]found
+}
+
+func (r *workloadResolver) newExpecting(p *v1alpha1.PodProtector, stored *v1alpha1.Aggregation, pods *count) *expecting {
+	e := &expecting{
+		resolver: r, key: keyOf(p), pods: pods, known: stored.Workloads, before: stored.ExpectedReplicas,
+		isFormer: stored.SelectedSpec == quota.FormerSelectedSpec(&p.Spec), last: r.index.resultsOf(keyOf(p)), seen: map[owner]found{},
+	}
+	if !selectedBy(stored, p) {
+		e.known = nil
 		if stored.SelectedSpec != "" { // it is empty when an older version wrote it
-			before = nil
+			e.before = nil // an earlier selector's expectation does not apply to this one
 		}
 	}
-	last, seen := r.index.resultsOf(key), map[owner]found{}
-	expected, err := expect(owners, known, before, r.releaseOf(p), func(o owner) (found, error) {
-		top, err := r.workloads.findTop(ctx, key.Namespace, o, last[o])
-		if before, known := last[o]; err != nil && known {
-			seen[o] = before
-		} else if err == nil {
-			seen[o] = top
+	return e
+}
+
+// selectedBy reports whether what is stored of the workloads of a protector is of its selectors.
+func selectedBy(stored *v1alpha1.Aggregation, p *v1alpha1.PodProtector) bool {
+	return stored.SelectedSpec == quota.SelectedSpec(&p.Spec) || stored.SelectedSpec == quota.FormerSelectedSpec(&p.Spec)
+}
+
+// search finds the workload of an owner of pods.
+func (e *expecting) search(ctx context.Context, o owner) (found, error) {
+	s := e.searchFor(o)
+	result, err := s.find(ctx, o)
+	if before := e.last[o]; err != nil && before.workload != noOwner() {
+		e.seen[o] = before
+	} else {
+		e.seen[o] = result
+	}
+	return result, err
+}
+
+func (e *expecting) searchFor(o owner) *workloadSearch {
+	return &workloadSearch{
+		workloads: e.resolver.workloads, namespace: e.key.Namespace, pods: e.pods.ownerLabels[o], last: e.last[o],
+		isExpected: func(uid types.UID) bool {
+			return slices.ContainsFunc(e.known, func(w v1alpha1.ExpectedWorkload) bool { return w.UID == uid && uid != "" })
+		},
+	}
+}
+
+// ownersBelow returns the owners whose pods a workload between them and the target counts (rule 16). The target counts all other pods, which it
+// selects. Below a workload that selects its own pods there is none.
+func (e *expecting) ownersBelow(ctx context.Context, kind schema.GroupKind, target *v1alpha1.Target) (map[owner]int32, error) {
+	below := map[owner]int32{}
+	if target == nil || workload.SelectsOwnPods(kind) {
+		e.known = nil
+		return below, nil
+	}
+	for o, pods := range e.pods.owners {
+		if o == noOwner() || o.uid == target.UID {
+			continue
 		}
-		return top, err
+		result, err := e.search(ctx, o)
+		if err == nil && result.workload.uid == target.UID {
+			continue
+		}
+		switch isBelow, errAbove := e.searchFor(o).isBelow(ctx, o, target.UID); {
+		case errAbove != nil:
+			return nil, errAbove
+		case !isBelow, errors.Is(err, errUncounted): // no controller counts the pods instead of the target
+		case err != nil:
+			return nil, err
+		default:
+			below[o] = pods
+		}
+	}
+	return below, nil
+}
+
+// dropSuperseded drops the workloads that an older version found above those that count (rule 16). Without pods of their own they would stay
+// expected for ever.
+func (e *expecting) dropSuperseded(ctx context.Context, owners map[owner]int32) {
+	counting, above := map[types.UID]bool{}, map[types.UID]bool{}
+	for o := range owners {
+		if o == noOwner() {
+			continue
+		}
+		result, err := e.search(ctx, o)
+		if err != nil {
+			return // expect fails for the same reason, and this is done with the first success
+		}
+		counting[result.workload.uid], above[result.controller.uid] = true, true
+	}
+	e.known = slices.DeleteFunc(slices.Clone(e.known), func(w v1alpha1.ExpectedWorkload) bool {
+		return above[w.UID] && !counting[w.UID] && w.UID != ""
 	})
-	r.index.setResults(key, seen)
-	switch {
-	case err == nil:
-		now.ExpectedReplicas, now.Workloads = &expected.replicas, expected.workloads
-	case errors.Is(err, errOwnerless):
-		now.ExpectedReplicasProblem, now.Workloads = err.Error(), known
-	default:
-		r.log.Error(err, "Failed to determine the expected replicas", "protector", key)
-		now.ExpectedReplicas, now.Workloads = before, known // an earlier selector's expectation does not apply to this one
-		if now.ExpectedReplicas == nil {
-			now.ExpectedReplicasProblem = clusters.Truncate(err.Error(), maxProblemBytes)
-		}
+}
+
+// keep keeps the expectation that was stored, and reports whether a retry is pointless.
+func (e *expecting) keep(err error, stored, now *v1alpha1.Aggregation) (isFinal bool) {
+	if now.Workloads = e.known; errors.Is(err, errOwnerless) {
+		now.ExpectedReplicasProblem = err.Error()
+		return true
 	}
-	return err == nil || errors.Is(err, errOwnerless)
+	if e.isFormer {
+		now.SelectedSpec = stored.SelectedSpec
+	}
+	if now.ExpectedReplicas = e.before; now.ExpectedReplicas == nil {
+		now.ExpectedReplicasProblem = clusters.Truncate(err.Error(), maxProblemBytes)
+	}
+	if errors.Is(err, errUncounted) {
+		return true
+	}
+	e.resolver.log.Error(err, "Failed to determine the expected replicas", "protector", e.key)
+	return false
 }
 
 // releaseOf returns the user's decision on the protector's workloads that no longer exist.

@@ -3,6 +3,7 @@ package aggregator
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"sync"
 	"time"
 
@@ -17,10 +18,12 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
 	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/breakwater-k8s/breakwater/internal/core/workload"
 )
 
 // workloads determines how many replicas the controllers of a cell's pods request, for any kind, by their scale subresource. It watches
-// the metadata of the kinds that it was asked about, and reads a scale again when the generation of its object has changed.
+// the metadata of the kinds that it was asked about, and reads a scale again when the state of its object has changed.
 type workloads struct {
 	metadata metadata.Interface
 	dynamic  dynamic.Interface
@@ -37,12 +40,15 @@ type workloads struct {
 	listCounts map[schema.GroupVersionResource]int
 }
 
-// size is the replicas that a workload requested at a generation, and the selector of its pods, if its scale reports one.
+// size is the replicas that a workload requested at a state, and the selector of its pods, if its scale reports one.
 type size struct {
-	generation int64
-	replicas   int32
-	selector   string
-	// listCount is the number of lists of the kind when the scale was read. A restored cell issues a generation a second time.
+	// state is that of stateOf.
+	state string
+	// hasScale is false if the kind has no scale subresource. The size then says nothing.
+	hasScale bool
+	replicas int32
+	selector string
+	// listCount is the number of lists of the kind when the scale was read. A restored cell issues a version a second time.
 	listCount int
 }
 
@@ -53,108 +59,131 @@ const (
 	maxOwnerChain = 8
 )
 
-// findTop finds the workload at the top of an owner, and how many replicas it requests. last is the previous result for the owner: the
-// controller of an object never changes, so it is still known when the object no longer exists. A workload that no longer exists is
-// succeeded by another one of its kind and name.
-func (w *workloads) findTop(ctx context.Context, namespace string, bottom owner, last found) (found, error) {
-	at := bottom
-	for range maxOwnerChain {
-		object, err := w.object(ctx, namespace, at, last.deleted)
-		kindNotServed := meta.IsNoMatchError(err)
-		if err != nil && !kindNotServed {
-			return found{}, err
-		}
-		exists := object != nil && object.UID == at.uid
-		switch {
-		case !exists && at == bottom && last.workload != noOwner() && last.workload != bottom:
-			at = last.workload // the ReplicaSet no longer exists, but its Deployment may
-		case object == nil && at == last.workload:
-			return found{workload: at, replicas: last.replicas, deleted: true, kindNotServed: kindNotServed}, nil
-		case object == nil:
-			return found{workload: at, deleted: true, kindNotServed: kindNotServed}, nil
-		case controllerOf(object) != noOwner():
-			at = controllerOf(object)
-		default:
-			at.uid = object.UID
-			wanted, err := w.sizeOf(ctx, at, object)
-			return found{workload: at, replicas: wanted.replicas}, err
-		}
+// servedKind is how the API server serves a kind.
+type servedKind struct {
+	resource schema.GroupVersionResource
+	// isNamespaced is false for a kind of cluster scope. Its objects have no namespace, whatever the namespace of their dependents is.
+	isNamespaced bool
+}
+
+// nameOf returns the name of an object of the kind that an object of a namespace refers to.
+func (k servedKind) nameOf(namespace, name string) types.NamespacedName {
+	if !k.isNamespaced {
+		namespace = metav1.NamespaceNone
 	}
-	return found{}, fmt.Errorf("%s %s has more than %d controllers above it", bottom.kind, bottom.name, maxOwnerChain)
+	return types.NamespacedName{Namespace: namespace, Name: name}
+}
+
+// nameOf returns the name by which changes of an owner are announced, which objects of a namespace refer to. A kind that is not served counts as
+// namespaced.
+func (w *workloads) nameOf(o owner, namespace string) workloadName {
+	kind, err := w.kindOf(o)
+	if err != nil {
+		kind.isNamespaced = true
+	}
+	return workloadName{o.groupKind(), kind.nameOf(namespace, o.name)}
 }
 
 // object returns the metadata of the object of an owner's kind and name, which may have another UID; nil if there is none. The cache can
-// show that an owner exists. Only the API server can show that it does not. knownGone reports that it has shown that already.
+// show that an owner exists. Only the API server can show that it does not. knownDeleted reports that it has shown that already.
 func (w *workloads) object(ctx context.Context, namespace string, o owner, knownDeleted bool) (*metav1.PartialObjectMetadata, error) {
-	resource, err := w.resource(o)
+	kind, err := w.kindOf(o)
 	if err != nil {
 		return nil, err
 	}
-	informer, err := w.informer(ctx, resource, o.groupKind())
+	informer, err := w.informer(ctx, kind.resource, o.groupKind())
 	if err != nil {
 		return nil, err
 	}
-	stored, isCached, _ := informer.GetStore().GetByKey(namespace + "/" + o.name)
+	name := kind.nameOf(namespace, o.name)
+	stored, isCached, _ := informer.GetStore().GetByKey(toolscache.NewObjectName(name.Namespace, name.Name).String())
 	object, _ := stored.(*metav1.PartialObjectMetadata)
 	if knownDeleted || isCached && (o.uid == "" || object.UID == o.uid) {
 		return object, nil
 	}
-	live, err := w.metadata.Resource(resource).Namespace(namespace).Get(ctx, o.name, metav1.GetOptions{})
+	live, err := w.metadata.Resource(kind.resource).Namespace(name.Namespace).Get(ctx, o.name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("get %s %s/%s: %w", o.kind, namespace, o.name, err)
+		return nil, fmt.Errorf("get %s %s: %w", o.kind, name, err)
 	}
 	return live, nil
 }
 
-func (w *workloads) resource(o owner) (schema.GroupVersionResource, error) {
+// kindOf returns how the kind of an owner is served.
+func (w *workloads) kindOf(o owner) (servedKind, error) {
 	version, err := schema.ParseGroupVersion(o.apiVersion)
 	if err != nil {
-		return schema.GroupVersionResource{}, fmt.Errorf("owner %s %s: %w", o.kind, o.name, err)
+		return servedKind{}, fmt.Errorf("owner %s %s: %w", o.kind, o.name, err)
 	}
 	mapping, err := w.mapper.RESTMapping(version.WithKind(o.kind).GroupKind(), version.Version)
 	if err != nil {
-		return schema.GroupVersionResource{}, fmt.Errorf("owner %s %s: %w", o.kind, o.name, err)
+		return servedKind{}, fmt.Errorf("owner %s %s: %w", o.kind, o.name, err)
 	}
-	return mapping.Resource, nil
+	return servedKind{mapping.Resource, mapping.Scope.Name() == meta.RESTScopeNameNamespace}, nil
 }
 
-// sizeOf returns how many replicas a workload requests. It caches the result for the workload's generation until its kind is listed again.
-// The scale may be of a later generation than the cache shows. It is read again when the cache shows that one.
+// sizeOf returns what the scale of a workload states. It caches the result for the state of the workload until its kind is listed again. The
+// scale may be of a later state than the cache shows.
 func (w *workloads) sizeOf(ctx context.Context, o owner, object *metav1.PartialObjectMetadata) (size, error) {
-	resource, err := w.resource(o)
+	kind, err := w.kindOf(o)
 	if err != nil {
 		return size{}, err
 	}
+	state := stateOf(o.groupKind(), object)
 	w.mu.Lock()
 	cached, isCached := w.sizes[o.uid]
-	list := w.listCounts[resource]
+	list := w.listCounts[kind.resource]
 	w.mu.Unlock()
-	if isCached && cached.generation == object.Generation && cached.listCount == list {
+	if isCached && cached.state == state && cached.listCount == list {
 		return cached, nil
 	}
-	scale, err := w.dynamic.Resource(resource).Namespace(object.Namespace).Get(ctx, o.name, metav1.GetOptions{}, "scale")
+	now, err := w.readSize(ctx, kind.resource, o, object.Namespace)
 	if err != nil {
-		return size{}, fmt.Errorf("get the scale of %s %s/%s: %w", o.kind, object.Namespace, o.name, err)
+		return size{}, err
 	}
-	wanted, _, err := unstructured.NestedInt64(scale.Object, "spec", "replicas")
-	if err != nil {
-		return size{}, fmt.Errorf("scale of %s %s/%s: %w", o.kind, object.Namespace, o.name, err)
-	}
-	selector, _, err := unstructured.NestedString(scale.Object, "status", "selector")
-	if err != nil {
-		return size{}, fmt.Errorf("scale of %s %s/%s: %w", o.kind, object.Namespace, o.name, err)
-	}
-	now := size{object.Generation, int32(wanted), selector, list} //nolint:gosec // an int32 in every scale
-	if selector == "" {
-		return now, nil // its controller may set it later, in the same generation
-	}
+	now.state, now.listCount = state, list
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.sizes[o.uid] = now
 	return now, nil
+}
+
+// stateOf identifies the state of a workload of which its scale is a function. The selector of a scale may be part of the status, which changes
+// alone (rule 16).
+func stateOf(kind schema.GroupKind, object *metav1.PartialObjectMetadata) string {
+	if workload.SelectsOwnPods(kind) {
+		return strconv.FormatInt(object.Generation, 10)
+	}
+	return object.ResourceVersion
+}
+
+// readSize reads the scale of a workload.
+func (w *workloads) readSize(ctx context.Context, resource schema.GroupVersionResource, o owner, namespace string) (size, error) {
+	name := types.NamespacedName{Namespace: namespace, Name: o.name}
+	scale, err := w.dynamic.Resource(resource).Namespace(namespace).Get(ctx, o.name, metav1.GetOptions{}, "scale")
+	if hasNoScale(err) {
+		return size{}, nil
+	}
+	if err != nil {
+		return size{}, fmt.Errorf("get the scale of %s %s: %w", o.kind, name, err)
+	}
+	wanted, _, err := unstructured.NestedInt64(scale.Object, "spec", "replicas")
+	if err != nil {
+		return size{}, fmt.Errorf("scale of %s %s: %w", o.kind, name, err)
+	}
+	selector, _, err := unstructured.NestedString(scale.Object, "status", "selector")
+	if err != nil {
+		return size{}, fmt.Errorf("scale of %s %s: %w", o.kind, name, err)
+	}
+	return size{hasScale: true, replicas: int32(wanted), selector: selector}, nil //nolint:gosec // an int32 in every scale
+}
+
+// hasNoScale reports whether an answer says that a kind has no scale subresource: the API server does not serve its path. Its answer for an
+// object that does not exist is a Status.
+func hasNoScale(err error) bool {
+	return apierrors.IsNotFound(err) && apierrors.IsUnexpectedServerError(err)
 }
 
 // informer returns the informer of a kind, and starts it if needed. It waits for its first list.
@@ -195,7 +224,7 @@ func (w *workloads) informerOf(resource schema.GroupVersionResource, kind schema
 		UpdateFunc: func(old, obj any) {
 			before, ok := old.(*metav1.PartialObjectMetadata)
 			after, okToo := obj.(*metav1.PartialObjectMetadata)
-			if ok && okToo && (before.UID != after.UID || before.Generation != after.Generation || w.isOutdated(resource, after.UID)) {
+			if ok && okToo && (hasChanged(kind, before, after) || w.isOutdated(resource, after.UID)) {
 				notify(after)
 			}
 		},
@@ -215,6 +244,11 @@ func (w *workloads) informerOf(resource schema.GroupVersionResource, kind schema
 	w.kinds[resource] = informer
 	w.startInformer(informer)
 	return informer, nil
+}
+
+// hasChanged reports whether a workload may state another number of other pods, or has another controller.
+func hasChanged(kind schema.GroupKind, before, after *metav1.PartialObjectMetadata) bool {
+	return before.UID != after.UID || stateOf(kind, before) != stateOf(kind, after) || controllerOf(before) != controllerOf(after)
 }
 
 // source lists and watches the metadata of a kind. After a watch that broke off it lists all objects again, as newStream does: an API
@@ -259,7 +293,7 @@ func (w *workloads) forget(workload types.UID) {
 	delete(w.sizes, workload)
 }
 
-// stripMetadata keeps the identity of an object, its owners, and its generation.
+// stripMetadata keeps the identity of an object, its owners, and its versions.
 func stripMetadata(obj any) (any, error) {
 	whole, ok := obj.(*metav1.PartialObjectMetadata)
 	if !ok {

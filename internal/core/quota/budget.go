@@ -58,11 +58,26 @@ func CountedSpec(spec *v1alpha1.PodProtectorSpec) string {
 // decision: the aggregators then determine the workloads again, from their pods.
 func SelectedSpec(spec *v1alpha1.PodProtectorSpec) string {
 	return hashOf(struct {
-		Selector            *v1alpha1.PodSelector `json:",omitempty"`
-		TargetRef           *v1alpha1.TargetRef   `json:",omitempty"`
-		AggregationSelector *v1alpha1.PodSelector `json:",omitempty"`
-		ExemptPodSelector   *v1alpha1.PodSelector `json:",omitempty"`
-	}{spec.Selector, spec.TargetRef, spec.AggregationSelector, spec.ExemptPodSelector})
+		selectingSpec
+
+		// Rule is the rule by which the workloads were found, which is part of the hash.
+		Rule int
+	}{selectingSpecOf(spec), 16})
+}
+
+// FormerSelectedSpec returns the hash of versions before rule 16, whose workloads were the topmost controllers.
+func FormerSelectedSpec(spec *v1alpha1.PodProtectorSpec) string { return hashOf(selectingSpecOf(spec)) }
+
+// selectingSpec is the parts of a spec that select pods.
+type selectingSpec struct {
+	Selector            *v1alpha1.PodSelector `json:",omitempty"`
+	TargetRef           *v1alpha1.TargetRef   `json:",omitempty"`
+	AggregationSelector *v1alpha1.PodSelector `json:",omitempty"`
+	ExemptPodSelector   *v1alpha1.PodSelector `json:",omitempty"`
+}
+
+func selectingSpecOf(spec *v1alpha1.PodProtectorSpec) selectingSpec {
+	return selectingSpec{spec.Selector, spec.TargetRef, spec.AggregationSelector, spec.ExemptPodSelector}
 }
 
 func hashOf(parts any) string {
