@@ -163,8 +163,11 @@ func stateOf(kind schema.GroupKind, object *metav1.PartialObjectMetadata) string
 func (w *workloads) readSize(ctx context.Context, resource schema.GroupVersionResource, o owner, namespace string) (size, error) {
 	name := types.NamespacedName{Namespace: namespace, Name: o.name}
 	scale, err := w.dynamic.Resource(resource).Namespace(namespace).Get(ctx, o.name, metav1.GetOptions{}, "scale")
-	if hasNoScale(err) {
-		return size{}, nil
+	if apierrors.IsNotFound(err) {
+		// An API server answers the same for an object that does not exist and for one whose kind has no scale subresource.
+		if _, err = w.metadata.Resource(resource).Namespace(namespace).Get(ctx, o.name, metav1.GetOptions{}); err == nil {
+			return size{}, nil
+		}
 	}
 	if err != nil {
 		return size{}, fmt.Errorf("get the scale of %s %s: %w", o.kind, name, err)
@@ -178,12 +181,6 @@ func (w *workloads) readSize(ctx context.Context, resource schema.GroupVersionRe
 		return size{}, fmt.Errorf("scale of %s %s: %w", o.kind, name, err)
 	}
 	return size{hasScale: true, replicas: int32(wanted), selector: selector}, nil //nolint:gosec // an int32 in every scale
-}
-
-// hasNoScale reports whether an answer says that a kind has no scale subresource: the API server does not serve its path. Its answer for an
-// object that does not exist is a Status.
-func hasNoScale(err error) bool {
-	return apierrors.IsNotFound(err) && apierrors.IsUnexpectedServerError(err)
 }
 
 // informer returns the informer of a kind, and starts it if needed. It waits for its first list.

@@ -1,0 +1,303 @@
+package aggregator_test
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+)
+
+// kind is a kind that a test defines.
+type kind struct {
+	plural, kind string
+	isCluster    bool
+	// replicas and selector are paths of the scale subresource. A kind without replicas has none.
+	replicas, selector string
+}
+
+// kinds has a kind for each row of the table in docs/concepts/overview.md.
+var kinds = map[string]kind{
+	"Monitor":      {"monitors", "Monitor", false, ".spec.shards", ".status.selector"},
+	"Search":       {"searches", "Search", false, "", ""},
+	"Integration":  {"integrations", "Integration", false, ".spec.replicas", ""},
+	"Installation": {"installations", "Installation", true, "", ""},
+	"Rollout":      {"rollouts", "Rollout", false, ".spec.replicas", ".status.selector"},
+	"CloneSet":     {"clonesets", "CloneSet", false, ".spec.replicas", ".status.labelSelector"},
+	"Database":     {"databases", "Database", false, ".spec.instances", ""},
+	"PodGroup":     {"podgroups", "PodGroup", false, "", ""},
+	"NodePool":     {"nodepools", "NodePool", false, ".spec.replicas", ".status.labelSelector"},
+	"LeaderSet":    {"leadersets", "LeaderSet", false, ".spec.replicas", ".status.leaders"},
+	"Fleet":        {"fleets", "Fleet", true, ".spec.replicas", ".status.selector"},
+}
+
+const kindsGroup = "rule16.test"
+
+// defineKinds defines the kinds.
+func (l *fixture) defineKinds() {
+	l.Helper()
+	if err := apiextensionsv1.AddToScheme(l.scheme); err != nil {
+		l.Fatal(err)
+	}
+	preserve := true
+	for _, k := range kinds {
+		version := apiextensionsv1.CustomResourceDefinitionVersion{
+			Name: "v1", Served: true, Storage: true,
+			Schema:       &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: &preserve}},
+			Subresources: &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}},
+		}
+		if k.replicas != "" {
+			version.Subresources.Scale = &apiextensionsv1.CustomResourceSubresourceScale{SpecReplicasPath: k.replicas, StatusReplicasPath: ".status.replicas"}
+			if k.selector != "" {
+				version.Subresources.Scale.LabelSelectorPath = &k.selector
+			}
+		}
+		definition := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: k.plural + "." + kindsGroup}}
+		definition.Spec = apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: kindsGroup, Scope: apiextensionsv1.NamespaceScoped, Versions: []apiextensionsv1.CustomResourceDefinitionVersion{version},
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: k.plural, Kind: k.kind},
+		}
+		if k.isCluster {
+			definition.Spec.Scope = apiextensionsv1.ClusterScoped
+		}
+		l.create(definition)
+		l.Cleanup(func() { _ = l.client.Delete(l.Context(), definition) })
+	}
+}
+
+// operand creates an object of one of the kinds.
+func (l *fixture) operand(kindName string, spec, status map[string]any, controller client.Object) *unstructured.Unstructured {
+	l.Helper()
+	object := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
+	object.SetAPIVersion(kindsGroup + "/v1")
+	object.SetKind(kindName)
+	object.SetName(l.namespace)
+	if !kinds[kindName].isCluster {
+		object.SetNamespace(l.namespace)
+	}
+	l.control(controller, object)
+	l.eventually(func() string { return text(l.client.Create(l.Context(), object)) })
+	l.setStatus(object, status)
+	return object
+}
+
+func (l *fixture) setStatus(object *unstructured.Unstructured, status map[string]any) {
+	l.Helper()
+	if status == nil {
+		return
+	}
+	patch := object.DeepCopy()
+	patch.Object["status"] = status
+	if err := l.client.Status().Patch(l.Context(), patch, client.MergeFrom(object)); err != nil {
+		l.Fatal(err)
+	}
+}
+
+// control sets the controller of an object, which may be of cluster scope; nil sets none.
+func (l *fixture) control(controller, object client.Object) {
+	l.Helper()
+	if controller == nil {
+		return
+	}
+	of, err := l.client.GroupVersionKindFor(controller)
+	if err != nil {
+		l.Fatal(err)
+	}
+	object.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(controller, of)})
+}
+
+// built creates an object of a built-in kind that controls pods with the labels app=web and the given ones.
+func (l *fixture) built(object client.Object, replicas int32, labels map[string]string, controller client.Object) client.Object {
+	l.Helper()
+	pods := template()
+	maps.Copy(pods.Labels, labels)
+	selector := &metav1.LabelSelector{MatchLabels: pods.Labels}
+	switch o := object.(type) {
+	case *appsv1.Deployment:
+		o.Spec = appsv1.DeploymentSpec{Replicas: &replicas, Template: pods, Selector: selector}
+	case *appsv1.StatefulSet:
+		o.Spec = appsv1.StatefulSetSpec{Replicas: &replicas, Template: pods, Selector: selector}
+	case *appsv1.ReplicaSet:
+		o.Spec = appsv1.ReplicaSetSpec{Replicas: &replicas, Template: pods, Selector: selector}
+	case *appsv1.DaemonSet:
+		o.Spec = appsv1.DaemonSetSpec{Template: pods, Selector: selector}
+	case *batchv1.Job:
+		pods.Spec.RestartPolicy = corev1.RestartPolicyNever
+		o.Spec = batchv1.JobSpec{Parallelism: &replicas, Completions: &replicas, Template: pods}
+	}
+	object.SetNamespace(l.namespace)
+	l.control(controller, object)
+	l.create(object)
+	return object
+}
+
+// pods creates ready pods with the label app=web and the given ones, which a controller controls.
+func (l *fixture) pods(prefix string, number int, labels map[string]string, controller client.Object) []*corev1.Pod {
+	l.Helper()
+	var all []*corev1.Pod
+	for i := range number {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+			Namespace: l.namespace, Name: fmt.Sprint(prefix, "-", i), Labels: map[string]string{"app": "web"},
+		}, Spec: template().Spec}
+		maps.Copy(p.Labels, labels)
+		p.Spec.NodeName = "node-1"
+		l.control(controller, p)
+		l.create(p)
+		l.setReady(p, true)
+		all = append(all, p)
+	}
+	return all
+}
+
+func named(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name} }
+
+type fields = map[string]any
+
+// The claims are the rows of the table in docs/concepts/overview.md, on a real API server (rule 16).
+func TestCountingWorkload(t *testing.T) {
+	first := newFixture(t)
+	first.defineKinds()
+	stateful := func(name string) *appsv1.StatefulSet { return &appsv1.StatefulSet{ObjectMeta: named(name)} }
+	deployment := func(name string) *appsv1.Deployment { return &appsv1.Deployment{ObjectMeta: named(name)} }
+	replicaSet := func(name string) *appsv1.ReplicaSet { return &appsv1.ReplicaSet{ObjectMeta: named(name)} }
+	selectsWeb := fields{"selector": "app=web"}
+	for claim, c := range map[string]struct {
+		build func(l *fixture)
+		want  int32
+		// problem is what the condition Ready says if the number is unknown.
+		problem string
+	}{
+		"StatefulSet: its replicas": {func(l *fixture) {
+			l.pods("db", 3, nil, l.built(stateful("db"), 3, nil, nil))
+		}, 3, ""},
+		"ReplicaSet without a controller: its replicas": {func(l *fixture) {
+			l.pods("web", 2, nil, l.built(replicaSet("web"), 4, nil, nil))
+		}, 4, ""},
+		"ReplicaSets of a Deployment: the Deployment once": {func(l *fixture) {
+			web := l.built(deployment("web"), 5, nil, nil)
+			l.pods("old", 3, nil, l.built(replicaSet("web-old"), 3, nil, web))
+			l.pods("new", 3, nil, l.built(replicaSet("web-new"), 3, nil, web))
+		}, 5, ""},
+		"operator's object with a scale in another unit, above a StatefulSet: the StatefulSet": {func(l *fixture) {
+			monitor := l.operand("Monitor", fields{"shards": int64(1)}, selectsWeb, nil)
+			l.pods("db", 3, nil, l.built(stateful("db"), 3, nil, monitor))
+		}, 3, ""},
+		"and above a Deployment: the Deployment": {func(l *fixture) {
+			monitor := l.operand("Monitor", fields{"shards": int64(2)}, selectsWeb, nil)
+			web := l.built(deployment("web"), 4, nil, monitor)
+			l.pods("web", 4, nil, l.built(replicaSet("web-1"), 4, nil, web))
+		}, 4, ""},
+		"operator's object without a scale, above a Deployment: the Deployment": {func(l *fixture) {
+			web := l.built(deployment("web"), 3, nil, l.operand("Search", fields{}, nil, nil))
+			l.pods("web", 3, nil, l.built(replicaSet("web-1"), 3, nil, web))
+		}, 3, ""},
+		"without a scale, above a ReplicaSet: the ReplicaSet": {func(l *fixture) {
+			l.pods("web", 3, nil, l.built(replicaSet("web-1"), 3, nil, l.operand("Search", fields{}, nil, nil)))
+		}, 3, ""},
+		"with a scale that answers an error, above a Deployment: the Deployment": {func(l *fixture) {
+			web := l.built(deployment("web"), 3, nil, l.operand("Integration", fields{}, nil, nil))
+			l.pods("web", 3, nil, l.built(replicaSet("web-1"), 3, nil, web))
+		}, 3, ""},
+		"above a ReplicaSet: the ReplicaSet": {func(l *fixture) {
+			l.pods("web", 3, nil, l.built(replicaSet("web-1"), 3, nil, l.operand("Integration", fields{}, nil, nil)))
+		}, 3, ""},
+		"with a scale that answers an error, as the controller of the pods: unknown": {func(l *fixture) {
+			l.pods("web", 3, nil, l.operand("Integration", fields{}, nil, nil))
+		}, 0, "set its number of replicas, or spec.expectedReplicas"},
+		"of cluster scope, above a Deployment: the Deployment": {func(l *fixture) {
+			web := l.built(deployment("web"), 5, nil, l.operand("Installation", fields{}, nil, nil))
+			l.pods("web", 5, nil, l.built(replicaSet("web-1"), 5, nil, web))
+		}, 5, ""},
+		"of cluster scope, as the controller of the pods: its replicas": {func(l *fixture) {
+			l.pods("web", 2, nil, l.operand("Fleet", fields{"replicas": int64(6)}, selectsWeb, nil))
+		}, 6, ""},
+		"Rollout: its replicas, not those of its ReplicaSets": {func(l *fixture) {
+			rollout := l.operand("Rollout", fields{"replicas": int64(5)}, selectsWeb, nil)
+			l.pods("stable", 4, map[string]string{"hash": "a"}, l.built(replicaSet("web-a"), 4, map[string]string{"hash": "a"}, rollout))
+			l.pods("canary", 2, map[string]string{"hash": "b"}, l.built(replicaSet("web-b"), 2, map[string]string{"hash": "b"}, rollout))
+		}, 5, ""},
+		"Rollout whose scale selects one colour: its replicas for that one, and those of the other ReplicaSet": {func(l *fixture) {
+			rollout := l.operand("Rollout", fields{"replicas": int64(5)}, fields{"selector": "app=web,hash=a"}, nil)
+			l.pods("blue", 5, map[string]string{"hash": "a"}, l.built(replicaSet("web-a"), 5, map[string]string{"hash": "a"}, rollout))
+			l.pods("green", 3, map[string]string{"hash": "b"}, l.built(replicaSet("web-b"), 3, map[string]string{"hash": "b"}, rollout))
+		}, 8, ""},
+		"CloneSet: its replicas": {func(l *fixture) {
+			l.pods("web", 2, nil, l.operand("CloneSet", fields{"replicas": int64(4)}, fields{"labelSelector": "app=web"}, nil))
+		}, 4, ""},
+		"controller of pods with a scale without a selector: its replicas": {func(l *fixture) {
+			l.pods("db", 3, nil, l.operand("Database", fields{"instances": int64(3)}, nil, nil))
+		}, 3, ""},
+		"controller of pods without a scale, below one that selects them: the upper one": {func(l *fixture) {
+			pool := l.operand("NodePool", fields{"replicas": int64(3)}, fields{"labelSelector": "app=web"}, nil)
+			l.pods("broker", 2, nil, l.operand("PodGroup", fields{}, nil, pool))
+		}, 3, ""},
+		"below one without a selector: unknown": {func(l *fixture) {
+			l.pods("db", 2, nil, l.operand("PodGroup", fields{}, nil, l.operand("Database", fields{"instances": int64(3)}, nil, nil)))
+		}, 0, "PodGroup %s has no scale subresource, the scale of Database %s has no selector: set spec.expectedReplicas"},
+		"LeaderWorkerSet: its StatefulSets": {func(l *fixture) {
+			llm := l.operand("LeaderSet", fields{"replicas": int64(2)}, fields{"leaders": "app=web,index=0"}, nil)
+			leaders := l.pods("llm", 2, map[string]string{"index": "0"}, l.built(stateful("llm"), 2, map[string]string{"index": "0"}, llm))
+			for i, leader := range leaders {
+				group := fmt.Sprint("llm-", i, "-w")
+				labels := map[string]string{"index": "1", "group": fmt.Sprint(i)}
+				l.pods(group, 3, labels, l.built(stateful(group), 3, labels, leader))
+			}
+		}, 8, ""},
+		"Job: unknown": {func(l *fixture) {
+			l.pods("task", 2, nil, l.built(&batchv1.Job{ObjectMeta: named("task")}, 2, nil, nil))
+		}, 0, "Job task has no scale subresource: set spec.expectedReplicas"},
+		"DaemonSet: unknown": {func(l *fixture) {
+			l.pods("agent", 2, nil, l.built(&appsv1.DaemonSet{ObjectMeta: named("agent")}, 0, nil, nil))
+		}, 0, "DaemonSet agent has no scale subresource: set spec.expectedReplicas"},
+		"Node, above static pods: unknown": {func(l *fixture) {
+			node := &corev1.Node{ObjectMeta: named(l.namespace)}
+			l.create(node)
+			l.Cleanup(func() { _ = l.client.Delete(l.Context(), node) })
+			l.pods("static", 2, nil, node)
+		}, 0, "Node %s has no scale subresource: set spec.expectedReplicas"},
+		"pods without a controller: unknown": {func(l *fixture) { l.pods("web", 2, nil, nil) }, 0, "2 pods have no controller"},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			l := newFixture(t)
+			l.createCell()
+			c.build(l)
+			l.createProtector(oneMissing)
+			l.run("a")
+			if c.problem != "" {
+				l.wantUnknownFloor(strings.ReplaceAll(c.problem, "%s", l.namespace))
+				return
+			}
+			l.wantFloor(c.want-1, c.want)
+		})
+	}
+}
+
+func oneMissing(spec *v1alpha1.PodProtectorSpec) {
+	one := intstr.FromInt32(1)
+	spec.MinAvailable, spec.MaxUnavailable = nil, &one
+}
+
+// wantUnknownFloor waits until the floor is unknown, for this reason.
+func (l *fixture) wantUnknownFloor(says string) {
+	l.Helper()
+	l.eventually(func() string {
+		p := l.protector()
+		ready := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReady)
+		if ready == nil || ready.Reason != v1alpha1.ReasonFloorUnknown || !strings.Contains(ready.Message, says) ||
+			strings.Contains(ready.Message, "not found") || p.Status.DisruptionsAllowed != 0 {
+			return fmt.Sprintf("want the floor unknown because %q, status %+v", says, p.Status)
+		}
+		return ""
+	})
+}
