@@ -166,9 +166,9 @@ func (r *reconciler) coverPods(_ context.Context, a *aggregation) (bool, error) 
 	return a.outcome.incomplete, nil
 }
 
-// observePods counts, restricted by the earlier specs of a transition.
+// observePods counts, restricted by the earlier specs and targets of a transition.
 func (r *reconciler) observePods(ctx context.Context, a *aggregation) (bool, error) {
-	earlier, transition := r.transitions.earlier(a.p, r.cell, r.deadlines.maxInFlight(a.p), r.monotonic())
+	earlier, transition := r.transitions.earlier(a.p, r.cell, a.target.target, r.deadlines.maxInFlight(a.p), r.monotonic())
 	observed, ok, err := r.pods.observe(ctx, a.p, a.target.target, &a.stored.AdmissionHistory, earlier)
 	a.transition, a.observed = transition, observed
 	return !ok, err

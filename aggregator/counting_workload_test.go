@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
 // kind is a kind that a test defines.
@@ -44,7 +45,7 @@ var kinds = map[string]kind{
 
 const kindsGroup = "rule16.test"
 
-// defineKinds defines the kinds.
+// defineKinds defines the kinds, which stay for all tests.
 func (l *fixture) defineKinds() {
 	l.Helper()
 	if err := apiextensionsv1.AddToScheme(l.scheme); err != nil {
@@ -71,8 +72,9 @@ func (l *fixture) defineKinds() {
 		if k.isCluster {
 			definition.Spec.Scope = apiextensionsv1.ClusterScoped
 		}
-		l.create(definition)
-		l.Cleanup(func() { _ = l.client.Delete(l.Context(), definition) })
+		if err := l.client.Create(l.Context(), definition); client.IgnoreAlreadyExists(err) != nil {
+			l.Fatal(err)
+		}
 	}
 }
 
@@ -300,4 +302,136 @@ func (l *fixture) wantUnknownFloor(says string) {
 		}
 		return ""
 	})
+}
+
+// What a status says follows its resourceVersion, not metadata.generation (rule 16).
+func TestCoverageFollowsStatusOfTarget(t *testing.T) {
+	l := newFixture(t)
+	l.defineKinds()
+	l.createCell()
+	colour := func(hash string) fields { return fields{"selector": "app=web,hash=" + hash} }
+	rollout := l.operand("Rollout", fields{"replicas": int64(5)}, colour("blue"), nil)
+	l.pods("blue", 5, map[string]string{"hash": "blue"}, l.built(&appsv1.ReplicaSet{ObjectMeta: named("blue")}, 5, map[string]string{"hash": "blue"}, rollout))
+	green := l.pods("green", 5, map[string]string{"hash": "green"}, l.built(&appsv1.ReplicaSet{ObjectMeta: named("green")}, 5, map[string]string{"hash": "green"}, rollout))
+	l.createProtector(func(spec *v1alpha1.PodProtectorSpec) {
+		setTarget(kindsGroup+"/v1", "Rollout", l.namespace)(spec)
+		oneMissing(spec)
+	})
+	l.run("a")
+	l.wantFloor(4, 5)
+	l.eventually(func() string {
+		if p := l.protector(); p.Status.DisruptionsAllowed != 1 || p.Status.Cells[0].Aggregation.Target.Selector != "app=web,hash=blue" {
+			return fmt.Sprintf("want one removal of blue allowed, status %+v", p.Status)
+		}
+		return ""
+	})
+	generation := rollout.GetGeneration()
+	l.setStatus(rollout, colour("green"))
+	l.eventually(func() string {
+		a := l.protector().Status.Cells[0].Aggregation
+		if a.Target.Selector != "app=web,hash=green" || a.TotalReplicas != int32(len(green)) || a.CountedReplicas != 0 || !a.InTransition {
+			return fmt.Sprintf("want green covered, and not counted while removals of green may be under way: %+v", a)
+		}
+		return ""
+	})
+	l.wantFloor(4, 5)
+	if err := l.client.Get(t.Context(), client.ObjectKeyFromObject(rollout), rollout); err != nil || rollout.GetGeneration() != generation {
+		t.Errorf("generation %d, error %v, want %d: the test must change the status alone", rollout.GetGeneration(), err, generation)
+	}
+}
+
+// A target whose scale has another unit does not state the number of its pods either.
+func TestTargetInAnotherUnit(t *testing.T) {
+	l := newFixture(t)
+	l.defineKinds()
+	l.createCell()
+	monitor := l.operand("Monitor", fields{"shards": int64(1)}, fields{"selector": "app=web"}, nil)
+	l.createProtector(func(spec *v1alpha1.PodProtectorSpec) {
+		setTarget(kindsGroup+"/v1", "Monitor", l.namespace)(spec)
+		oneMissing(spec)
+	})
+	l.run("a")
+	l.wantFloor(0, 1) // nothing else states a number before there are pods
+	set := l.built(&appsv1.StatefulSet{ObjectMeta: named("db")}, 3, nil, monitor)
+	l.pods("db", 3, nil, set)
+	l.wantFloor(2, 3)
+	l.scale(set, 5)
+	l.wantFloor(4, 5)
+	l.eventually(func() string {
+		if err := l.client.DeleteAllOf(t.Context(), &corev1.Pod{}, client.InNamespace(l.namespace), client.GracePeriodSeconds(0)); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+	l.awaitTotal(0)
+	l.wantFloor(4, 5) // rule 13
+}
+
+// Case cluster-scoped-owner: an owner of cluster scope exists, so nothing is released.
+func TestOwnerOfClusterScope(t *testing.T) {
+	l := newFixture(t)
+	l.defineKinds()
+	l.createCell()
+	typha := l.built(&appsv1.Deployment{ObjectMeta: named("typha")}, 5, nil, l.operand("Installation", fields{}, nil, nil))
+	l.pods("typha", 5, nil, l.built(&appsv1.ReplicaSet{ObjectMeta: named("typha-1")}, 5, nil, typha))
+	l.createProtector(oneMissing)
+	l.run("a")
+	l.wantFloor(4, 5)
+	l.scale(typha, 2)
+	l.wantFloor(1, 2)
+	l.updateDeployment(func(spec *v1alpha1.PodProtectorSpec) { spec.TargetRemovalPolicy = v1alpha1.TargetRemovalRelease })
+	l.confirmRelease()
+	l.eventually(func() string {
+		if p := l.protector(); p.Status.ObservedGeneration != p.Generation {
+			return fmt.Sprintf("want the new spec observed, status %+v", p.Status)
+		}
+		return ""
+	})
+	if p := l.wantFloor(1, 2); len(deletedWorkloads(p)) != 0 {
+		t.Errorf("deleted workloads %+v, want none", deletedWorkloads(p))
+	}
+
+	// A workload of cluster scope is watched at cluster scope.
+	other := newFixture(t)
+	other.createCell()
+	fleet := other.operand("Fleet", fields{"replicas": int64(6)}, fields{"selector": "app=web"}, nil)
+	other.pods("web", 2, nil, fleet)
+	other.createProtector(oneMissing)
+	other.run("a")
+	other.wantFloor(5, 6)
+	other.scale(fleet, 8)
+	other.wantFloor(7, 8)
+	other.erase(fleet)
+	other.eventually(func() string {
+		if p := other.protector(); len(deletedWorkloads(p)) != 1 {
+			return fmt.Sprintf("want the deleted Fleet, status %+v", p.Status)
+		}
+		return ""
+	})
+	other.wantFloor(7, 8)
+}
+
+// An older version stored the topmost controller. It does not stay expected beside those below it.
+func TestFormerExpectationIsReplaced(t *testing.T) {
+	l := newFixture(t)
+	l.defineKinds()
+	l.createCell()
+	monitor := l.operand("Monitor", fields{"shards": int64(1)}, fields{"selector": "app=web"}, nil)
+	l.pods("db", 3, nil, l.built(&appsv1.StatefulSet{ObjectMeta: named("db")}, 3, nil, monitor))
+	lost := v1alpha1.ExpectedWorkload{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "lost", UID: "lost", Replicas: 2, Gone: true}
+	l.createProtector(oneMissing)
+	stop := l.run("a")
+	l.wantFloor(2, 3)
+	stop()
+	l.eventually(func() string {
+		p := l.protector()
+		a, one := &p.Status.Cells[0].Aggregation, int32(3)
+		a.SelectedSpec, a.ExpectedReplicas = quota.FormerSelectedSpec(&p.Spec), &one
+		a.Workloads = []v1alpha1.ExpectedWorkload{lost, {
+			APIVersion: kindsGroup + "/v1", Kind: "Monitor", Name: monitor.GetName(), UID: monitor.GetUID(), Replicas: 1,
+		}}
+		return text(l.client.Status().Update(t.Context(), p))
+	})
+	l.run("b")
+	l.wantFloor(4, 5) // the StatefulSet that counts, and the one that was deleted
 }

@@ -14,7 +14,8 @@ import (
 // A removal of a pod that a protector did not count when the removal was admitted is in no reservation (rule 4). When the spec changes so
 // that the pod counts, it must not be counted until that removal has taken effect or no longer can. Until the admission deadline has
 // passed since the change was seen, only pods that also counted by the earlier specs are counted. So a narrower spec takes effect at
-// once, and a wider one after the deadline.
+// once, and a wider one after the deadline. The same holds when the target of targetRef selects other pods, which its status may say without a
+// change of any spec (rule 16).
 
 // countingRule determines which pods count by one spec.
 type countingRule struct {
@@ -41,17 +42,18 @@ func countsNoPod() countingRule {
 // covers reports whether a pod with these labels can count.
 func (r *countingRule) covers(labels map[string]string) bool { return r.coverage.Covers(labels) }
 
-// period is a time in which a process saw one spec of a protector.
+// period is a time in which a process saw one spec of a protector, and one selector of its target.
 type period struct {
 	// specHash is the hash of the spec; empty for a spec that the process does not know.
 	specHash string
 	spec     countedSpec
-	target   *v1alpha1.Target
-	// ended is when the process first saw another spec, on the monotonic clock; zero for the last seen spec.
+	// target is the one that was counted; nil if there was none, or before the first count.
+	target *v1alpha1.Target
+	// ended is when the process first saw another spec or selector, on the monotonic clock; zero for the last seen one.
 	ended time.Time
 }
 
-// periods are those of one protector, each spec once.
+// periods are those of one protector, each spec once with each selector of its target.
 type periods struct {
 	uid types.UID
 	all []period
@@ -70,10 +72,16 @@ func (s *periods) record(p *v1alpha1.PodProtector, cell *v1alpha1.PodProtectorCe
 		}
 	}
 	kept, current := s.all[:0], period{specHash: counted, spec: countedSpecOf(&p.Spec)}
+	if isCounted {
+		current.target = cell.Aggregation.Target
+	}
 	for _, other := range s.all {
 		switch {
-		case other.specHash == counted:
-			if current.target = other.target; !isCached {
+		case other.specHash == counted && !selectsOther(current.target, other.target):
+			if current.target == nil {
+				current.target = other.target
+			}
+			if !isCached {
 				current.spec = other.spec
 			}
 			continue
@@ -84,11 +92,13 @@ func (s *periods) record(p *v1alpha1.PodProtector, cell *v1alpha1.PodProtectorCe
 		}
 		kept = append(kept, other)
 	}
-	if isCounted && cell.Aggregation.Target != nil {
-		current.target = cell.Aggregation.Target
-	}
 	kept = append(kept, current)
 	s.all = kept
+}
+
+// selectsOther reports whether a target selects other pods than an earlier one. The pods of an unknown target are unknown.
+func selectsOther(now, earlier *v1alpha1.Target) bool {
+	return now != nil && earlier != nil && now.Selector != earlier.Selector
 }
 
 // countedSpec is the parts of a spec that the counts depend on. A process has one for each protector.
@@ -115,12 +125,15 @@ func (s *countedSpec) whole() *v1alpha1.PodProtectorSpec {
 }
 
 // earlier returns the rules of the specs before the last seen one, as long as removals that were admitted by them may be under way.
-// wait is how long that lasts for the last of them; 0 if there is none.
-func (s *periods) earlier(underWay time.Duration, now time.Time) (earlier []countingRule, wait time.Duration) {
+// wait is how long that lasts for the last of them; 0 if there is none. The last seen one is an earlier one too if target, by which the
+// protector is counted now, selects other pods: webhooks admit removals by it until they have seen the new counts.
+func (s *periods) earlier(target *v1alpha1.Target, underWay time.Duration, now time.Time) (earlier []countingRule, wait time.Duration) {
 	for i := range s.all {
 		other := &s.all[i]
 		left := other.ended.Add(underWay).Sub(now)
-		if other.ended.IsZero() || left <= 0 {
+		if other.ended.IsZero() && selectsOther(target, other.target) {
+			left = underWay
+		} else if other.ended.IsZero() || left <= 0 {
 			continue
 		}
 		wait = max(wait, left)
@@ -157,12 +170,14 @@ func (t *transitions) forget(p *v1alpha1.PodProtector) {
 }
 
 // earlier records the newest state of a protector, and returns the result of periods.earlier.
-func (t *transitions) earlier(p *v1alpha1.PodProtector, cell string, underWay time.Duration, now time.Time) (earlier []countingRule, wait time.Duration) {
+func (t *transitions) earlier(
+	p *v1alpha1.PodProtector, cell string, target *v1alpha1.Target, underWay time.Duration, now time.Time,
+) (earlier []countingRule, wait time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	seen := t.periodsOf(p)
 	seen.record(p, quota.CellOf(p, cell), false, now)
-	return seen.earlier(underWay, now)
+	return seen.earlier(target, underWay, now)
 }
 
 func (t *transitions) periodsOf(p *v1alpha1.PodProtector) *periods {

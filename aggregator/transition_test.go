@@ -247,7 +247,7 @@ func TestCountedPodsInTransition(t *testing.T) {
 			}
 			stored := quota.CellOf(p, cell)
 			known.record(p, stored, rapid.Bool().Draw(t, "cached"), at)
-			earlier, wait := known.earlier(deadline*time.Second, at)
+			earlier, wait := known.earlier(nil, deadline*time.Second, at)
 			stored.Aggregation.CountedSpec, stored.Aggregation.InTransition = quota.CountedSpec(&p.Spec), wait > 0
 			last := changes[len(changes)-1]
 			for _, labels := range pods {
@@ -270,4 +270,37 @@ func TestCountedPodsInTransition(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The status of a target may select other pods without a change of any spec (rule 16). Webhooks admitted removals of those without a charge.
+func TestTargetThatSelectsOtherPodsIsATransition(t *testing.T) {
+	blue, green := &v1alpha1.Target{Selector: "hash=blue"}, &v1alpha1.Target{Selector: "hash=green"}
+	p := &v1alpha1.PodProtector{}
+	p.Spec.TargetRef = &v1alpha1.TargetRef{APIVersion: "argoproj.io/v1alpha1", Kind: "Rollout", Name: "pay"}
+	cellWith := func(target *v1alpha1.Target) *v1alpha1.PodProtectorCell {
+		return &v1alpha1.PodProtectorCell{Aggregation: v1alpha1.Aggregation{CountedSpec: quota.CountedSpec(&p.Spec), Target: target}}
+	}
+	start := time.Now()
+	seen := &periods{}
+	want := func(claim string, target *v1alpha1.Target, after, wait time.Duration, rules int) {
+		t.Helper()
+		earlier, got := seen.earlier(target, time.Minute, start.Add(after))
+		if len(earlier) != rules || got != wait {
+			t.Errorf("%s: earlier() has %d rules for %v, want %d for %v", claim, len(earlier), got, rules, wait)
+		}
+	}
+	seen.record(p, nil, true, start)
+	want("the first count of a target is no transition", blue, 0, 0, 0)
+	seen.record(p, cellWith(blue), true, start)
+	want("the same target", blue, 0, 0, 0)
+	want("another selector, before webhooks can see it", green, 10*time.Second, time.Minute, 1)
+	seen.record(p, cellWith(green), true, start.Add(20*time.Second))
+	want("from when it is stored", green, 30*time.Second, 50*time.Second, 1)
+	if earlier, _ := seen.earlier(green, time.Minute, start.Add(30*time.Second)); !earlier[0].covers(map[string]string{"hash": "blue"}) ||
+		earlier[0].covers(map[string]string{"hash": "green"}) {
+		t.Error("the earlier rule does not cover the pods that the target selected before")
+	}
+	seen.record(p, cellWith(blue), true, start.Add(40*time.Second))
+	want("and back: the pods were free meanwhile", blue, 40*time.Second, time.Minute, 1)
+	want("until the deadline has passed", blue, 101*time.Second, 0, 0)
 }
