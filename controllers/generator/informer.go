@@ -19,9 +19,11 @@ type kindWatch struct {
 	stop     context.CancelFunc
 }
 
-// startInformer runs an informer of metadata that calls onChange for each relevant change, until ctx ends.
+// startInformer runs an informer of metadata that calls onChange for each change, until ctx ends. isMetadata reports that the metadata has changed that
+// the generator uses, and not the status alone.
 func startInformer(
-	ctx context.Context, objects metadata.ResourceInterface, kind schema.GroupVersionKind, onChange func(*metav1.PartialObjectMetadata),
+	ctx context.Context, objects metadata.ResourceInterface, kind schema.GroupVersionKind,
+	onChange func(object *metav1.PartialObjectMetadata, isMetadata bool),
 ) (*kindWatch, error) {
 	informer := toolscache.NewSharedIndexInformer(clusters.Retrying(&toolscache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
@@ -37,8 +39,8 @@ func startInformer(
 			now = deleted.Obj
 		}
 		old, _ := before.(*metav1.PartialObjectMetadata)
-		if object, ok := now.(*metav1.PartialObjectMetadata); ok && (old == nil || hasMetadataChanged(old, object)) {
-			onChange(object)
+		if object, ok := now.(*metav1.PartialObjectMetadata); ok {
+			onChange(object, old == nil || hasMetadataChanged(old, object))
 		}
 	}
 	_, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -13,6 +14,9 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/internal/core/policy"
 )
+
+// statusDelay is how long changes of a status alone are gathered: a controller writes many while pods become ready.
+const statusDelay = time.Second
 
 // kindWatches are the watches that the generator starts when policies need them: of kinds that are not built in, and of what policies use
 // besides workloads. They run until the controller stops.
@@ -24,8 +28,8 @@ type kindWatches struct {
 	mu        sync.Mutex
 	kinds     map[schema.GroupKind]*kindWatch
 	auxiliary map[schema.GroupVersionResource]*kindWatch
-	// enqueue enqueues a source; nil until the controller runs.
-	enqueue func(policy.Ref)
+	// enqueue enqueues a source after a delay; nil until the controller runs.
+	enqueue func(policy.Ref, time.Duration)
 	// ctx ends with the controller, and with it the watches.
 	ctx context.Context
 	// changeHandler is called when an object changed that policies use, other than a workload.
@@ -44,7 +48,7 @@ func (w *kindWatches) source() source.TypedSource[policy.Ref] {
 	return source.TypedFunc[policy.Ref](func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[policy.Ref]) error {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.ctx, w.enqueue = ctx, func(ref policy.Ref) { queue.Add(ref) }
+		w.ctx, w.enqueue = ctx, queue.AddAfter
 		return nil
 	})
 }
@@ -92,8 +96,13 @@ func (w *kindWatches) start(kind schema.GroupVersionKind, resource schema.GroupV
 	if w.enqueue == nil {
 		return errNotRunning
 	}
-	started, err := startInformer(w.ctx, w.metadata.Resource(resource).Namespace(w.namespace), kind, func(object *metav1.PartialObjectMetadata) {
-		w.enqueue(policy.RefOf(kind.GroupKind(), object))
+	objects := w.metadata.Resource(resource).Namespace(w.namespace)
+	started, err := startInformer(w.ctx, objects, kind, func(object *metav1.PartialObjectMetadata, isMetadata bool) {
+		if !isMetadata { // the selector of a scale may be part of the status (rule 16)
+			w.enqueue(policy.RefOf(kind.GroupKind(), object), statusDelay)
+			return
+		}
+		w.enqueue(policy.RefOf(kind.GroupKind(), object), 0)
 		w.notifyChange(object.Namespace)
 	})
 	if err != nil {
@@ -113,7 +122,11 @@ func (w *kindWatches) watchAuxiliary(resource schema.GroupVersionResource, onCha
 	if w.enqueue == nil {
 		return errNotRunning
 	}
-	started, err := startInformer(w.ctx, w.metadata.Resource(resource), schema.GroupVersionKind{}, onChange)
+	started, err := startInformer(w.ctx, w.metadata.Resource(resource), schema.GroupVersionKind{}, func(object *metav1.PartialObjectMetadata, isMetadata bool) {
+		if isMetadata {
+			onChange(object)
+		}
+	})
 	if err != nil {
 		return err
 	}
@@ -133,7 +146,7 @@ func (w *kindWatches) stopUnserved(kind schema.GroupKind) {
 	delete(w.kinds, kind)
 	for _, object := range watched.informer.GetStore().List() {
 		if object, ok := object.(*metav1.PartialObjectMetadata); ok {
-			w.enqueue(policy.RefOf(kind, object))
+			w.enqueue(policy.RefOf(kind, object), 0)
 		}
 	}
 }

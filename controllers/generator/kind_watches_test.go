@@ -1,6 +1,7 @@
 package generator
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"path/filepath"
@@ -124,8 +125,22 @@ func rolloutKind() v1alpha1.WorkloadKind {
 	return v1alpha1.WorkloadKind{APIVersion: "argoproj.io/v1alpha1", Kind: "Rollout"}
 }
 
-func setReplicas(to int64) func(*unstructured.Unstructured) {
-	return func(u *unstructured.Unstructured) { _ = unstructured.SetNestedField(u.Object, to, "spec", "replicas") }
+func setMinReady(to int64) func(*unstructured.Unstructured) {
+	return func(u *unstructured.Unstructured) {
+		_ = unstructured.SetNestedField(u.Object, to, "spec", "minReadySeconds")
+	}
+}
+
+func hasMinReady(seconds int32) func(*v1alpha1.PodProtector) bool {
+	return func(got *v1alpha1.PodProtector) bool { return got.Spec.MinReadySeconds == seconds }
+}
+
+// hasPolicyAndShare checks the floor of a workload whose size only the cells know (rule 16).
+func hasPolicyAndShare(policy, share string) func(*v1alpha1.PodProtector) bool {
+	return func(got *v1alpha1.PodProtector) bool {
+		value := cmp.Or(got.Spec.MinAvailable, got.Spec.MaxUnavailable)
+		return value != nil && value.String() == share && got.Annotations[v1alpha1.AnnotationPolicy] == policy && isSourceFound(got)
+	}
 }
 
 const rolloutProtector = "rollout.argoproj.io-web"
@@ -138,13 +153,13 @@ func TestRolloutIsASource(t *testing.T) {
 	p.create(web)
 	policy := p.policyForKinds("", rolloutKind())
 	p.create(policy)
-	got := p.waitForProtector(rolloutProtector, "a quarter may be unavailable", hasPolicyAndFloor("ProtectionPolicy/shop", 8))
+	got := p.waitForProtector(rolloutProtector, "a quarter of what the cells expect may be unavailable", hasPolicyAndShare("ProtectionPolicy/shop", "25%"))
 	if got.Spec.MinReadySeconds != 7 || got.Spec.Selector.MatchLabels["app"] != "web" || !hasProtectorFinalizer(got) {
 		t.Errorf("protector does not match the Rollout:\n%s", dump(got))
 	}
 	p.waitForPolicyStatus(policy, func(s v1alpha1.ProtectionPolicyStatus) bool { return s.Selected == 1 && s.Applied == 1 })
-	edit(p, web, setReplicas(20))
-	p.waitForProtector(rolloutProtector, "the floor follows the source", hasFloor(15))
+	edit(p, web, setMinReady(9))
+	p.waitForProtector(rolloutProtector, "the protector follows the source", hasMinReady(9))
 	edit(p, web, func(u *unstructured.Unstructured) { u.SetFinalizers([]string{"example.com/theirs"}) })
 	p.eventually("a removed finalizer is restored", func() string {
 		if err := p.Get(t.Context(), client.ObjectKeyFromObject(web), web); err != nil || len(web.GetFinalizers()) != 2 {
@@ -153,8 +168,6 @@ func TestRolloutIsASource(t *testing.T) {
 		return ""
 	})
 	edit(p, web, func(u *unstructured.Unstructured) { u.SetFinalizers([]string{v1alpha1.FinalizerSource}) })
-	edit(p, web, setReplicas(0))
-	p.waitForProtector(rolloutProtector, "scaled to 0", hasFloor(0))
 	p.delete(web)
 	p.waitUntilDeleted(got)
 	p.waitUntilDeleted(web)
@@ -168,21 +181,51 @@ func TestCloneSetSelectorComesFromScale(t *testing.T) {
 	set := p.object(`{apiVersion: apps.kruise.io/v1alpha1, kind: CloneSet, metadata: {name: web}, spec: {replicas: 10}}`)
 	p.create(set)
 	p.waitForEvent("CloneSet/web Warning Refused: The PodProtector of this workload cannot be applied: it has neither a spec.selector")
-	if err := unstructured.SetNestedField(set.Object, "app=web,tier in (a,b)", "status", "labelSelector"); err != nil {
-		t.Fatal(err)
+	setSelector := func(selector string) { // the status alone
+		p.eventually("the status is written", func() string {
+			if err := p.Get(t.Context(), client.ObjectKeyFromObject(set), set); err != nil {
+				return err.Error()
+			}
+			_ = unstructured.SetNestedField(set.Object, selector, "status", "labelSelector")
+			if err := p.Status().Update(t.Context(), set); err != nil {
+				return err.Error()
+			}
+			return ""
+		})
 	}
-	if err := p.Get(t.Context(), client.ObjectKeyFromObject(set), set); err != nil {
-		t.Fatal(err)
-	}
-	_ = unstructured.SetNestedField(set.Object, "app=web,tier in (a,b)", "status", "labelSelector")
-	if err := p.Status().Update(t.Context(), set); err != nil {
-		t.Fatal(err)
-	}
-	edit(p, set, func(u *unstructured.Unstructured) { u.SetLabels(map[string]string{"touched": "true"}) })
-	got := p.waitForProtector("cloneset.apps.kruise.io-web", "the PodProtector is created", hasPolicyAndFloor("ProtectionPolicy/shop", 7))
+	setSelector("app=web,tier in (a,b)")
+	got := p.waitForProtector("cloneset.apps.kruise.io-web", "the PodProtector is created", hasPolicyAndShare("ProtectionPolicy/shop", "70%"))
 	if got.Spec.Selector.MatchLabels["app"] != "web" || len(got.Spec.Selector.MatchExpressions) != 1 {
 		t.Errorf("protector does not have the selector of the scale subresource:\n%s", dump(got))
 	}
+	generation := set.GetGeneration()
+	setSelector("app=web,tier=c")
+	p.waitForProtector("cloneset.apps.kruise.io-web", "the selector follows the status", func(got *v1alpha1.PodProtector) bool {
+		return got.Spec.Selector.MatchLabels["tier"] == "c"
+	})
+	if set.GetGeneration() != generation {
+		t.Errorf("generation %d, want %d: the test must change the status alone", set.GetGeneration(), generation)
+	}
+}
+
+// A ReplicaSet is a source unless its controller states the number of the pods of all its sets (rule 16).
+func TestReplicaSetBelowRollout(t *testing.T) {
+	p := newFixture(t)
+	p.installCRD("rollouts")
+	p.startAs(p.account(rulesFor("rollouts.argoproj.io")))
+	rollout := p.rollout("4")
+	p.create(rollout)
+	_ = unstructured.SetNestedField(rollout.Object, "app=replaced", "status", "selector")
+	if err := p.Status().Update(t.Context(), rollout); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"replaced", "other"} {
+		set := p.replicaSet(name, 4)
+		set.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(rollout, rollout.GroupVersionKind())}
+		p.create(set)
+	}
+	p.waitForProtector("replicaset-other", "the Rollout does not select its pods", hasFloor(3))
+	p.waitUntilDeleted(&v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: "replicaset-replaced"}})
 }
 
 func TestUnservedKindSetsCondition(t *testing.T) {
@@ -199,7 +242,7 @@ func TestUnservedKindSetsCondition(t *testing.T) {
 	p.waitForEvent("ProtectionPolicy/shop Warning KindNotServed: argoproj.io/v1alpha1 Rollout")
 	p.installCRD("rollouts")
 	p.create(p.rollout("10"))
-	p.waitForProtector(rolloutProtector, "once the kind is served, the source has a PodProtector", hasPolicyAndFloor("ProtectionPolicy/shop", 9))
+	p.waitForProtector(rolloutProtector, "once the kind is served, the source has a PodProtector", hasPolicyAndShare("ProtectionPolicy/shop", "90%"))
 	p.waitForPolicyStatus(policy, func(s v1alpha1.ProtectionPolicyStatus) bool {
 		return meta.IsStatusConditionTrue(s.Conditions, v1alpha1.ConditionKindsServed) && s.Applied == 2
 	})
@@ -228,12 +271,12 @@ func TestDeletedCRDReleasesNoProtector(t *testing.T) {
 	p.create(policy)
 	web := p.rollout("10")
 	p.create(web)
-	before := p.waitForProtector(rolloutProtector, "the PodProtector is created", hasPolicyAndFloor("ProtectionPolicy/shop", 9))
+	before := p.waitForProtector(rolloutProtector, "the PodProtector is created", hasPolicyAndShare("ProtectionPolicy/shop", "90%"))
 
 	p.delete(definition)
 	p.waitUntilDeleted(definition) // the generator's finalizers do not keep it
 	got := p.waitForProtector(rolloutProtector, "the condition reports it", isSourceVanished)
-	if got.UID != before.UID || got.DeletionTimestamp != nil || got.Spec.MinAvailable.IntVal != 9 || !hasProtectorFinalizer(got) {
+	if got.UID != before.UID || got.DeletionTimestamp != nil || got.Spec.MinAvailable.String() != "90%" || !hasProtectorFinalizer(got) {
 		t.Errorf("protector differs from its earlier state, want it unchanged and in force:\n%s", dump(got))
 	}
 	p.waitForVanishedSources(g, 1)
@@ -243,9 +286,11 @@ func TestDeletedCRDReleasesNoProtector(t *testing.T) {
 	})
 
 	p.installCRD("rollouts")
-	p.create(p.rollout("20"))
-	p.waitForProtector(rolloutProtector, "once the kind and the source exist again, the floor follows", func(got *v1alpha1.PodProtector) bool {
-		return got.UID == before.UID && hasPolicyAndFloor("ProtectionPolicy/shop", 18)(got)
+	again := p.rollout("20")
+	setMinReady(9)(again)
+	p.create(again)
+	p.waitForProtector(rolloutProtector, "once the kind and the source exist again, the protector follows", func(got *v1alpha1.PodProtector) bool {
+		return got.UID == before.UID && hasPolicyAndShare("ProtectionPolicy/shop", "90%")(got) && hasMinReady(9)(got)
 	})
 }
 
@@ -316,14 +361,14 @@ func TestRetainedProtectorFollowsSourceAfterRestart(t *testing.T) {
 	policy, web := p.policyForKinds("90%", rolloutKind()), p.rollout("10")
 	p.create(policy)
 	p.create(web)
-	p.waitForProtector(rolloutProtector, "the PodProtector is created", hasPolicyAndFloor("ProtectionPolicy/shop", 9))
+	p.waitForProtector(rolloutProtector, "the PodProtector is created", hasPolicyAndShare("ProtectionPolicy/shop", "90%"))
 	p.delete(policy)
 	p.waitUntilDeleted(policy)
 	first.stop()
 	p.startAs(account)
-	edit(p, web, setReplicas(20))
-	got := p.waitForProtector(rolloutProtector, "the floor follows the source", func(got *v1alpha1.PodProtector) bool {
-		return hasFloor(18)(got) && hasTargetResolved(metav1.ConditionFalse, v1alpha1.ReasonPolicyDeleted)(got)
+	edit(p, web, setMinReady(9))
+	got := p.waitForProtector(rolloutProtector, "the protector follows the source", func(got *v1alpha1.PodProtector) bool {
+		return hasMinReady(9)(got) && hasTargetResolved(metav1.ConditionFalse, v1alpha1.ReasonPolicyDeleted)(got)
 	})
 	p.delete(web)
 	p.waitUntilDeleted(got)

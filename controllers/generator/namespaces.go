@@ -28,7 +28,7 @@ func (k *Kinds) watchNamespaces() error {
 	return k.watches.watchAuxiliary(namespaceResource(), func(namespace *metav1.PartialObjectMetadata) {
 		ctx := k.watches.ctx
 		_ = k.forEachSource(ctx, namespace.Name, k.watchedKinds(), func(ref policy.Ref, _ client.Object) error {
-			k.watches.enqueue(ref)
+			k.watches.enqueue(ref, 0)
 			return nil
 		})
 		k.watches.notifyChange(namespace.Name)

@@ -71,11 +71,14 @@ func (r *PolicyReconciler) computeStatus(ctx context.Context, object client.Obje
 	status := v1alpha1.ProtectionPolicyStatus{ObservedGeneration: object.GetGeneration()}
 	var unprotected []string
 	err = r.Kinds.forEachSource(ctx, p.Namespace, p.Spec.Workloads.Kinds, func(ref policy.Ref, source client.Object) error {
-		if source.GetDeletionTimestamp() != nil || isScaledByController(ref, source) {
+		if source.GetDeletionTimestamp() != nil {
 			return nil
 		}
 		candidate, err := r.Kinds.candidate(ctx, ref, source, ranked)
 		if err != nil || !p.Selects(candidate) {
+			return err
+		}
+		if replaced, err := r.Kinds.isReplaced(ctx, ref, source); err != nil || replaced {
 			return err
 		}
 		status.Selected++

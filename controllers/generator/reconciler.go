@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -24,7 +23,7 @@ import (
 const Name = policy.ManagedBy
 
 // refusedRetry is the retry interval for a source that was refused, if its state can improve without a change that the generator watches:
-// the selector of a scale is part of its status.
+// its kind can get a scale subresource.
 const refusedRetry = time.Minute
 
 // Reconciler manages the protectors of one source. A request names the source, whether it exists or not. It decides which of its parts acts.
@@ -88,8 +87,10 @@ func (r *Reconciler) reconcileProtectors(ctx context.Context, ref policy.Ref, so
 		return r.retainer.retainWithoutSource(ctx, ref, protectors)
 	case source.GetDeletionTimestamp() != nil:
 		return r.releaser.releaseDeletedSource(ctx, ref, source, protectors)
-	case isScaledByController(ref, source) && len(protectors) == 0:
-		return ignored, nil
+	case len(protectors) == 0:
+		if replaced, err := r.kinds.isReplaced(ctx, ref, source); err != nil || replaced {
+			return ignored, err
+		}
 	}
 	choice, err := r.policies.choose(ctx, ref, source, protectors)
 	switch {
@@ -100,13 +101,6 @@ func (r *Reconciler) reconcileProtectors(ctx context.Context, ref policy.Ref, so
 	default:
 		return r.protection.protect(ctx, ref, source, protectors, choice)
 	}
-}
-
-// isScaledByController reports whether a source is a ReplicaSet or ReplicationController with a controller that scales it: that controller is
-// the source. reconcileProtectors keeps existing protectors of such a source.
-func isScaledByController(ref policy.Ref, source client.Object) bool {
-	return (ref.Kind == "ReplicaSet" && ref.Group == "apps" || ref.Kind == "ReplicationController" && ref.Group == "") &&
-		metav1.GetControllerOfNoCopy(source) != nil
 }
 
 // listCachedProtectors returns the cached protectors of a source, generated or not, sorted by name.

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -28,6 +29,9 @@ func (k *Kinds) watchKind(ctx context.Context, kind schema.GroupVersionKind) err
 	if err != nil {
 		k.watches.stopUnserved(kind.GroupKind())
 		return err
+	}
+	if mapping.Scope.Name() == meta.RESTScopeNameRoot {
+		return fmt.Errorf("%s is of cluster scope, and a PodProtector protects pods of one namespace: name the kind of its workloads", kind.Kind)
 	}
 	if err := k.discovery.checkListable(ctx, mapping.Resource); err != nil {
 		if apierrors.IsNotFound(err) {

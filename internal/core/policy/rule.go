@@ -79,7 +79,7 @@ func setFloor(spec *v1alpha1.PodProtectorSpec, rule *v1alpha1.FloorRule, w *Work
 	case len(rule.Bands) == 0:
 		return setFloorFromShare(spec, rule.PodShare, w.Replicas)
 	case w.Replicas == nil:
-		return errors.New("its policy's floor has bands by size, and the source does not specify how many pods it wants")
+		return errors.New("its policy's floor has bands by size, and only the cells know how many pods the source wants: set a percentage")
 	}
 	for _, band := range rule.Bands {
 		if band.UpToReplicas == nil || *w.Replicas <= *band.UpToReplicas {

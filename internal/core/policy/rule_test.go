@@ -48,7 +48,7 @@ func TestFloorRules(t *testing.T) {
 		"a band of a source that is scaled to 0":        {bands, of(0), "0", "", ""},
 		"the strategy of a source of unknown size":      {nil, nil, "", "40%", ""},
 		"a share of a source of unknown size":           {&v1alpha1.FloorRule{PodShare: atLeast("50%")}, nil, "50%", "", ""},
-		"bands need a known size":                       {bands, nil, "", "", "does not specify how many pods it wants"},
+		"bands need a known size":                       {bands, nil, "", "", "only the cells know how many pods the source wants"},
 		"an empty rule, which the API server rejects":   {&v1alpha1.FloorRule{}, of(3), "", "", "is empty"},
 	} {
 		t.Run(claim, func(t *testing.T) {

@@ -17,6 +17,9 @@ type Scaled struct{}
 
 // Interpret implements Interpreter. It prefers the selector in the spec to the scale's selector. In most kinds the latter comes from
 // the status. It is empty until a controller has set it, which may never happen in a core that runs no pods.
+//
+// It takes no number of pods from the scale, which may count shards or groups (rule 16). The aggregators of the cells see which controller
+// states the number of the pods.
 func (Scaled) Interpret(source Source) ([]Workload, error) {
 	object, ok := source.Object.(*unstructured.Unstructured)
 	if !ok {
@@ -34,25 +37,12 @@ func (Scaled) Interpret(source Source) ([]Workload, error) {
 			return nil, err
 		}
 	}
-	return []Workload{defaultWorkload(object, *selector, scaleReplicas(source, object))}, nil
+	return []Workload{defaultWorkload(object, *selector)}, nil
 }
 
-// scaleReplicas returns the number of replicas in the scale's spec. The scale has 0 also if the object does not specify the number. The
-// number is then unknown, because the kind's controller chooses the default.
-func scaleReplicas(source Source, object *unstructured.Unstructured) *int32 {
-	replicas := source.Scale.Spec.Replicas
-	if _, isSet, _ := unstructured.NestedFieldNoCopy(object.Object, "spec", "replicas"); replicas == 0 && !isSet {
-		return nil
-	}
-	return &replicas
-}
-
-// defaultWorkload returns a workload of a kind without a specific interpreter.
-func defaultWorkload(object *unstructured.Unstructured, selector v1alpha1.PodSelector, replicas *int32) Workload {
-	w := Workload{Selector: selector, Replicas: replicas, Strategy: Strategy{MaxUnavailable: intstr.FromString(defaultMaxUnavailable)}}
-	if replicas != nil {
-		w.Strategy = defaultStrategy(*replicas)
-	}
+// defaultWorkload returns a workload of a kind without a specific interpreter, of whose numbers nothing shows what they count.
+func defaultWorkload(object *unstructured.Unstructured, selector v1alpha1.PodSelector) Workload {
+	w := Workload{Selector: selector, Strategy: Strategy{MaxUnavailable: intstr.FromString(defaultMaxUnavailable)}}
 	if seconds, isSet, err := unstructured.NestedInt64(object.Object, "spec", "minReadySeconds"); isSet && err == nil {
 		w.MinReadySeconds = int32(max(0, min(seconds, 1<<31-1)))
 	}

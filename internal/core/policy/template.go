@@ -111,15 +111,7 @@ func interpretTemplate(kind schema.GroupVersionKind, object *unstructured.Unstru
 	if selector == nil {
 		return Workload{}, fmt.Errorf("spec.selector is missing")
 	}
-	wanted, isSet, err := unstructured.NestedInt64(object.Object, "spec", "replicas")
-	if err != nil {
-		return Workload{}, err
-	}
-	if !isSet {
-		return defaultWorkload(object, *selector, nil), nil
-	}
-	size := int32(max(0, min(wanted, 1<<31-1)))
-	return defaultWorkload(object, *selector, &size), nil
+	return defaultWorkload(object, *selector), nil
 }
 
 func interpretAs(object *unstructured.Unstructured, typed metav1.Object, as Interpreter) (Workload, error) {

@@ -34,7 +34,7 @@ func TestTemplates(t *testing.T) {
 		"clusters that a selector chooses": {web + `, placement: {clusterSelector: {}}`, "", "unknown 30%"},
 		"a placement of another shape":     {web + `, placements: [{placement: [{cluster: a}]}]`, "", "unknown 30%"},
 		"a StatefulSet, by its own kind":   {`template: {kind: StatefulSet, spec: {replicas: 4, selector: {matchLabels: {app: web}}}}`, "", "4 3"},
-		"an unknown kind":                  {`template: {kind: Thing, spec: {replicas: 8, selector: {matchLabels: {app: web}}}}`, "", "8 6"},
+		"an unknown kind":                  {`template: {kind: Thing, spec: {replicas: 8, selector: {matchLabels: {app: web}}}}`, "", "unknown 25%"},
 		"a template without replicas":      {`template: {kind: Thing, spec: {selector: {matchLabels: {app: web}}}}, placement: {clusters: [{name: a}]}`, "", "unknown 25%"},
 		"a template without a selector":    {`template: {kind: Thing, spec: {replicas: 8}}`, "spec.selector is missing", ""},
 		"no template":                      {`replicas: 3`, "spec.template is missing", ""},
@@ -82,13 +82,13 @@ func TestScaled(t *testing.T) {
 		noScale             bool
 		want, wantErr       string
 	}{
-		"a size and a selector of the spec":                   {`{replicas: 8, selector: {matchLabels: {app: web}}}`, "", 8, false, "8 6", ""},
-		"the selector of the scale":                           {`{replicas: 8}`, "app=web", 8, false, "8 6", ""},
-		"an explicit 0":                                       {`{replicas: 0, selector: {matchLabels: {app: web}}}`, "", 0, false, "0 0", ""},
+		"a size and a selector of the spec":                   {`{replicas: 8, selector: {matchLabels: {app: web}}}`, "", 8, false, "unknown 25%", ""},
+		"the selector of the scale":                           {`{replicas: 8}`, "app=web", 8, false, "unknown 25%", ""},
+		"an explicit 0":                                       {`{replicas: 0, selector: {matchLabels: {app: web}}}`, "", 0, false, "unknown 25%", ""},
 		"no replicas in the spec":                             {`{selector: {matchLabels: {app: web}}}`, "", 0, false, "unknown 25%", ""},
 		"no selector yet":                                     {`{replicas: 8}`, "", 8, false, "", "neither a spec.selector nor one in its scale"},
 		"an empty selector is none":                           {`{replicas: 8, selector: {}}`, "", 8, false, "", "neither a spec.selector"},
-		"a selector of another format: use that of the scale": {`{replicas: 8, selector: web}`, "app=web", 8, false, "8 6", ""},
+		"a selector of another format: use that of the scale": {`{replicas: 8, selector: web}`, "app=web", 8, false, "unknown 25%", ""},
 		"a malformed selector of the scale":                   {`{replicas: 8}`, "a=b=c", 8, false, "", "the selector of its scale"},
 		"a kind without a scale subresource":                  {`{replicas: 8}`, "", 0, true, "", "templatePath"},
 	} {
