@@ -68,6 +68,9 @@ func convertFields(f *shape.Field, at string, given map[string]any) (any, error)
 	object := map[string]any{}
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		field, key := f.Element, name
+		if f.Kind == shape.Object && given[name] == nil {
+			continue // as if it were left out; elements of maps cannot be left out
+		}
 		if f.Kind == shape.Object {
 			i := slices.IndexFunc(f.Fields, func(c *shape.Field) bool { return c.Name == name })
 			if i < 0 {

@@ -3,7 +3,6 @@ package provider
 import (
 	"time"
 
-	"github.com/hashicorp/terraform-plugin-framework/providerserver"
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 )
 
@@ -11,5 +10,5 @@ import (
 func ServerWithPatience(patience time.Duration) (tfprotov6.ProviderServer, error) {
 	b, _ := New("test")().(*Breakwater)
 	b.patience = patience
-	return &server{providerserver.NewProtocol6(b)().(fullServer)}, nil
+	return newServer(b), nil
 }

@@ -47,7 +47,7 @@ func (f *manifestDecode) Definition(_ context.Context, _ function.DefinitionRequ
 			"objects in the same order, with the field names of the manifests. Empty documents are omitted. "
 	}
 	resp.Definition.MarkdownDescription += "A manifest has an `apiVersion` and a `kind`, no duplicate keys, and, if it is of Breakwater's API, no field " +
-		"that its kind does not have; its values are parsed as kubectl parses them."
+		"that its kind does not have and no null in its maps and lists; its values are parsed as kubectl parses them."
 }
 
 // Run parses the manifests.
@@ -91,6 +91,9 @@ func (f *manifestDecode) parseManifests(ctx context.Context, text string) ([]att
 		}
 		if err == nil {
 			err = checkManifest(f.kinds, read)
+		}
+		if err == nil {
+			err = checkElements(f.kinds, read)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("document %d of the text: %w", number, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework/function"
@@ -27,7 +28,7 @@ func (manifestEncode) Definition(_ context.Context, _ function.DefinitionRequest
 		Summary: "Write a Kubernetes manifest",
 		MarkdownDescription: "Returns an object as YAML, or a list of objects as YAML documents separated by lines of `---`. Keys are in alphabetical " +
 			"order, so that equal objects give equal texts; attributes that are `null` are omitted. A field that a kind of Breakwater's API " +
-			"does not have is an error. `manifest_decode` and `manifest_decode_multi` parse the result.",
+			"does not have is an error, and so is `null` in its maps and lists. `manifest_decode` and `manifest_decode_multi` parse the result.",
 		Parameters: []function.Parameter{function.DynamicParameter{Name: "manifest",
 			MarkdownDescription: "An object, or a list of objects, with the field names of the manifest."}},
 		Return: function.StringReturn{},
@@ -67,6 +68,10 @@ func (m manifestEncode) encodeManifest(ctx context.Context, given types.Dynamic)
 		if !ok {
 			return "", errors.New("a manifest must be an object, or a list of objects")
 		}
+		if err := checkElements(m.kinds, object); err != nil {
+			return "", err
+		}
+		omitNulls(object)
 		if err := checkManifest(m.kinds, object); err != nil {
 			return "", err
 		}
@@ -77,4 +82,19 @@ func (m manifestEncode) encodeManifest(ctx context.Context, given types.Dynamic)
 		texts[i] = string(text)
 	}
 	return strings.Join(texts, "---\n"), nil
+}
+
+// omitNulls removes the attributes that are null from all objects of a manifest.
+func omitNulls(manifest any) {
+	switch v := manifest.(type) {
+	case map[string]any:
+		maps.DeleteFunc(v, func(_ string, attribute any) bool { return attribute == nil })
+		for _, attribute := range v {
+			omitNulls(attribute)
+		}
+	case []any:
+		for _, element := range v {
+			omitNulls(element)
+		}
+	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 )
 
-// plain converts a Terraform value of any type to JSON. It leaves out attributes of objects that are null.
+// plain converts a Terraform value of any type to JSON.
 func plain(v tftypes.Value) (any, error) {
 	t := v.Type()
 	switch {
@@ -53,12 +53,9 @@ func plainObject(v tftypes.Value) (any, error) {
 		return nil, err
 	}
 	for name, value := range all {
-		p, err := plain(value)
-		if err != nil {
+		var err error
+		if object[name], err = plain(value); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
-		}
-		if p != nil {
-			object[name] = p
 		}
 	}
 	return object, nil

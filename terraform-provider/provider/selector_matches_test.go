@@ -84,6 +84,8 @@ func TestSelectorMatchesErrors(t *testing.T) {
 		"selector.match_labels is a list, but must be an object":                               fields{"match_labels": []any{"app"}},
 		"selector.match_labels.app is a list, but must be a text":                              fields{"match_labels": fields{"app": []any{nil}}},
 		"selector.match_expressions[0] is null, but must be an object":                         fields{"match_expressions": []any{nil}},
+		"selector.match_labels.app is null, but must be a text":                                fields{"match_labels": fields{"app": nil}},
+		"selector.match_expressions[0].values[0] is null, but must be a text":                  fields{"match_expressions": []any{fields{"key": "a", "operator": "In", "values": []any{nil}}}},
 		"selector is a text, but must be an object":                                            "app=web",
 		"selector.match_expressions[0] has no operators: it has key, operator, values":         fields{"match_expressions": []any{fields{"key": "a", "operators": "In"}}},
 	} {

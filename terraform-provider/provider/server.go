@@ -4,15 +4,19 @@ import (
 	"context"
 	"slices"
 
+	"github.com/hashicorp/terraform-plugin-framework/provider"
 	"github.com/hashicorp/terraform-plugin-framework/providerserver"
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 )
 
 // Server returns a constructor of protocol servers for a provider of the given version.
 func Server(version string) func() tfprotov6.ProviderServer {
-	return func() tfprotov6.ProviderServer {
-		return &server{providerserver.NewProtocol6(New(version)())().(fullServer)}
-	}
+	return func() tfprotov6.ProviderServer { return newServer(New(version)()) }
+}
+
+func newServer(p provider.Provider) *server {
+	full := providerserver.NewProtocol6(p)().(fullServer)
+	return &server{fullServer: full, schemas: &schemas{server: full}}
 }
 
 // fullServer is the complete protocol that the framework implements.
@@ -23,9 +27,10 @@ type fullServer interface {
 	tfprotov6.StateStoreServer
 }
 
-// server is the framework's server, adapted to OpenTofu.
+// server is the framework's server, adapted to OpenTofu. It also rejects null elements, which the framework accepts.
 type server struct {
 	fullServer
+	schemas *schemas
 }
 
 // CallFunction replaces a missing argument by null. OpenTofu, up to 1.12 at least, sends null as a missing argument, which the

@@ -88,9 +88,11 @@ func (f *Field) encodeMap(at Path, v tftypes.Value) (Encoded, error) {
 		if err != nil {
 			return Encoded{}, fmt.Errorf("%s: %w", key, err)
 		}
-		if e.Value != nil {
-			object[key] = e.Value
+		if e.Value == nil {
+			// NullElements finds these first, with a message for users. Without the element, a selector would select more.
+			return Encoded{}, fmt.Errorf("%s: it is null", key)
 		}
+		object[key] = e.Value
 	}
 	return Encoded{Value: object}, nil
 }

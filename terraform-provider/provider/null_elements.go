@@ -1,0 +1,129 @@
+package provider
+
+import (
+	"context"
+	"sync"
+
+	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
+
+	"github.com/breakwater-k8s/breakwater/terraform-provider/shape"
+)
+
+// schemas are the schemas of a server, which decode the values of the protocol.
+type schemas struct {
+	server tfprotov6.ProviderServer
+
+	mutex sync.Mutex
+	all   *tfprotov6.GetProviderSchemaResponse
+}
+
+// get returns all schemas. They do not change while the server runs.
+func (s *schemas) get(ctx context.Context) (*tfprotov6.GetProviderSchemaResponse, error) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if s.all != nil {
+		return s.all, nil
+	}
+	all, err := s.server.GetProviderSchema(ctx, &tfprotov6.GetProviderSchemaRequest{})
+	if err != nil {
+		return nil, err
+	}
+	s.all = all
+	return all, nil
+}
+
+// rejectNullElements returns an error for each null element of the maps, lists and sets in the first of some values that has any. Whatever the
+// schemas have, it finds them before any other code of the provider sees the values.
+func rejectNullElements(schema *tfprotov6.Schema, values ...*tfprotov6.DynamicValue) ([]*tfprotov6.Diagnostic, error) {
+	if schema == nil {
+		return nil, nil // the framework reports a type that does not exist
+	}
+	for _, encoded := range values {
+		if encoded == nil {
+			continue
+		}
+		v, err := encoded.Unmarshal(schema.ValueType())
+		if err != nil {
+			return nil, err
+		}
+		found, err := shape.NullElements(v)
+		if err != nil {
+			return nil, err
+		}
+		if len(found) > 0 {
+			return nullElementErrors(found), nil
+		}
+	}
+	return nil, nil
+}
+
+func nullElementErrors(found []shape.NullElement) []*tfprotov6.Diagnostic {
+	all := make([]*tfprotov6.Diagnostic, len(found))
+	for i, one := range found {
+		all[i] = &tfprotov6.Diagnostic{
+			Severity: tfprotov6.DiagnosticSeverityError, Summary: "An element is null", Attribute: one.Attribute,
+			Detail: one.Text + " is null, but the API has no such elements, and an object without it could protect other pods than the plan shows. Set a " +
+				"value, or leave the element out, with an expression such as { for k, v in var.labels : k => v if v != null }.",
+		}
+	}
+	return all
+}
+
+// GetProviderSchema returns the schemas, which are computed once.
+func (s *server) GetProviderSchema(ctx context.Context, _ *tfprotov6.GetProviderSchemaRequest) (*tfprotov6.GetProviderSchemaResponse, error) {
+	return s.schemas.get(ctx)
+}
+
+// ValidateProviderConfig rejects null elements of maps, lists and sets.
+func (s *server) ValidateProviderConfig(ctx context.Context, req *tfprotov6.ValidateProviderConfigRequest) (*tfprotov6.ValidateProviderConfigResponse, error) {
+	all, err := s.schemas.get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if found, err := rejectNullElements(all.Provider, req.Config); err != nil || len(found) > 0 {
+		return &tfprotov6.ValidateProviderConfigResponse{Diagnostics: found}, err
+	}
+	return s.fullServer.ValidateProviderConfig(ctx, req)
+}
+
+// ValidateResourceConfig rejects null elements of maps, lists and sets. Terraform asks for it in validate, in a plan, and again in the apply
+// once the values are known.
+func (s *server) ValidateResourceConfig(ctx context.Context, req *tfprotov6.ValidateResourceConfigRequest) (*tfprotov6.ValidateResourceConfigResponse, error) {
+	all, err := s.schemas.get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if found, err := rejectNullElements(all.ResourceSchemas[req.TypeName], req.Config); err != nil || len(found) > 0 {
+		return &tfprotov6.ValidateResourceConfigResponse{Diagnostics: found}, err
+	}
+	return s.fullServer.ValidateResourceConfig(ctx, req)
+}
+
+// ValidateEphemeralResourceConfig rejects null elements of maps, lists and sets.
+func (s *server) ValidateEphemeralResourceConfig(
+	ctx context.Context, req *tfprotov6.ValidateEphemeralResourceConfigRequest,
+) (*tfprotov6.ValidateEphemeralResourceConfigResponse, error) {
+	all, err := s.schemas.get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if found, err := rejectNullElements(all.EphemeralResourceSchemas[req.TypeName], req.Config); err != nil || len(found) > 0 {
+		return &tfprotov6.ValidateEphemeralResourceConfigResponse{Diagnostics: found}, err
+	}
+	return s.fullServer.ValidateEphemeralResourceConfig(ctx, req)
+}
+
+// ApplyResourceChange rejects null elements of maps, lists and sets before anything is written, whatever the client validated. The state
+// stays as it is.
+func (s *server) ApplyResourceChange(ctx context.Context, req *tfprotov6.ApplyResourceChangeRequest) (*tfprotov6.ApplyResourceChangeResponse, error) {
+	all, err := s.schemas.get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if found, err := rejectNullElements(all.ResourceSchemas[req.TypeName], req.PlannedState, req.Config); err != nil || len(found) > 0 {
+		return &tfprotov6.ApplyResourceChangeResponse{
+			Diagnostics: found, NewState: req.PriorState, Private: req.PlannedPrivate, NewIdentity: req.PlannedIdentity,
+		}, err
+	}
+	return s.fullServer.ApplyResourceChange(ctx, req)
+}
