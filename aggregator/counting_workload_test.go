@@ -16,7 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/breakwater-k8s/breakwater/aggregator"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
@@ -434,4 +436,40 @@ func TestFormerExpectationIsReplaced(t *testing.T) {
 	})
 	l.run("b")
 	l.wantFloor(4, 5) // the StatefulSet that counts, and the one that was deleted
+}
+
+// With the permissions of the chart the aggregator reads the kinds of Kubernetes only. What it cannot read never delays a count for long.
+func TestWorkloadBelowUnreadableKinds(t *testing.T) {
+	for claim, c := range map[string]struct {
+		build   func(l *fixture)
+		want    int32
+		problem string
+	}{
+		"operator's object that may not be read, above a StatefulSet: the StatefulSet": {func(l *fixture) {
+			monitor := l.operand("Monitor", fields{"shards": int64(1)}, fields{"selector": "app=web"}, nil)
+			l.pods("db", 3, nil, l.built(&appsv1.StatefulSet{ObjectMeta: named("db")}, 3, nil, monitor))
+		}, 3, ""},
+		"above a ReplicaSet: the ReplicaSet": {func(l *fixture) {
+			rollout := l.operand("Rollout", fields{"replicas": int64(5)}, fields{"selector": "app=web"}, nil)
+			l.pods("web", 4, nil, l.built(&appsv1.ReplicaSet{ObjectMeta: named("web")}, 4, nil, rollout))
+		}, 4, ""},
+		"as the controller of the pods: unknown": {func(l *fixture) {
+			l.pods("web", 2, nil, l.operand("CloneSet", fields{"replicas": int64(4)}, fields{"labelSelector": "app=web"}, nil))
+		}, 0, "cannot list the clonesets.rule16.test of the cell: allow the aggregator to get, list and watch them"},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			t.Parallel()
+			l := newFixture(t)
+			l.defineKinds()
+			l.createCell()
+			c.build(l)
+			l.createProtector(oneMissing)
+			l.runAs(l.coreUser(), testplane.User(t, l.namespace+"-cell", aggregator.CellRules()))
+			if c.problem != "" {
+				l.wantUnknownFloor(c.problem)
+				return
+			}
+			l.wantFloor(c.want-1, c.want)
+		})
+	}
 }

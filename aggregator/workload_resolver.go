@@ -37,7 +37,7 @@ func (a *Aggregator) newWorkloads(ctx context.Context, onChange func(workloadNam
 	return &workloads{
 		metadata: a.metadataClient, dynamic: a.dynamicClient, mapper: a.mapper, onChange: onChange,
 		startInformer: func(informer toolscache.SharedIndexInformer) { go informer.RunWithContext(ctx) },
-		kinds:         map[schema.GroupVersionResource]toolscache.SharedIndexInformer{}, sizes: map[types.UID]size{},
+		kinds:         map[schema.GroupVersionResource]watchedKind{}, sizes: map[types.UID]size{},
 		listCounts: map[schema.GroupVersionResource]int{},
 	}
 }

@@ -110,13 +110,14 @@ func (s *workloadSearch) deleted(at owner, kindNotServed bool) found {
 
 // replacement returns the controller of a ReplicaSet or ReplicationController, if it states the number of the pods of all its sets.
 func (s *workloadSearch) replacement(ctx context.Context, controller owner) (result found, replaced bool, err error) {
-	object, kindNotServed, err := s.read(ctx, controller)
-	if err != nil {
-		return found{}, false, err
-	}
-	// Nothing shows of another controller that no longer exists whether it replaced the set.
 	hasReplaced := workload.IsDeployment(controller.groupKind()) || controller == s.last.workload || s.isExpected(controller.uid)
-	if object == nil {
+	object, kindNotServed, err := s.read(ctx, controller)
+	switch {
+	case errors.Is(err, errNotListed) && !hasReplaced:
+		return found{}, false, nil // nothing shows that it replaces the set, which states a number itself
+	case err != nil:
+		return found{}, false, err
+	case object == nil: // nothing shows of another controller that no longer exists whether it replaced the set
 		return s.deleted(controller, kindNotServed), hasReplaced, nil
 	}
 	controller.uid = object.UID

@@ -2,6 +2,7 @@ package aggregator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"sync"
@@ -34,7 +35,7 @@ type workloads struct {
 	onChange func(workloadName)
 
 	mu    sync.Mutex
-	kinds map[schema.GroupVersionResource]toolscache.SharedIndexInformer
+	kinds map[schema.GroupVersionResource]watchedKind
 	sizes map[types.UID]size
 	// listCounts is how often each kind was listed.
 	listCounts map[schema.GroupVersionResource]int
@@ -52,8 +53,17 @@ type size struct {
 	listCount int
 }
 
+// watchedKind is a kind, and until when its first list is waited for.
+type watchedKind struct {
+	informer toolscache.SharedIndexInformer
+	syncBy   time.Time
+}
+
+// errNotListed means that a kind could not be listed in time, mostly because the aggregator may not.
+var errNotListed = errors.New("allow the aggregator to get, list and watch them")
+
 const (
-	// syncTimeout bounds the wait for the first list of a kind.
+	// syncTimeout bounds the wait for the first list of a kind. It passes once: a kind that may not be listed must not delay each count.
 	syncTimeout = 10 * time.Second
 	// maxOwnerChain bounds the number of controllers above a pod.
 	maxOwnerChain = 8
@@ -183,31 +193,31 @@ func (w *workloads) readSize(ctx context.Context, resource schema.GroupVersionRe
 	return size{hasScale: true, replicas: int32(wanted), selector: selector}, nil //nolint:gosec // an int32 in every scale
 }
 
-// informer returns the informer of a kind, and starts it if needed. It waits for its first list.
+// informer returns the informer of a kind, and starts it if needed. It waits for its first list. It returns errNotListed if there is none yet.
 func (w *workloads) informer(
 	ctx context.Context, resource schema.GroupVersionResource, kind schema.GroupKind,
 ) (toolscache.SharedIndexInformer, error) {
-	informer, err := w.informerOf(resource, kind)
-	if err != nil {
-		return nil, err
+	watched, err := w.watchedKindOf(resource, kind)
+	if err != nil || watched.informer.HasSynced() {
+		return watched.informer, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, syncTimeout)
+	ctx, cancel := context.WithDeadline(ctx, watched.syncBy)
 	defer cancel()
-	if !toolscache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
-		return nil, fmt.Errorf("cannot list the %s of the cell: allow the aggregator to get, list and watch them", resource.GroupResource())
+	if !toolscache.WaitForCacheSync(ctx.Done(), watched.informer.HasSynced) {
+		return nil, fmt.Errorf("cannot list the %s of the cell: %w", resource.GroupResource(), errNotListed)
 	}
-	return informer, nil
+	return watched.informer, nil
 }
 
-func (w *workloads) informerOf(resource schema.GroupVersionResource, kind schema.GroupKind) (toolscache.SharedIndexInformer, error) {
+func (w *workloads) watchedKindOf(resource schema.GroupVersionResource, kind schema.GroupKind) (watchedKind, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if informer := w.kinds[resource]; informer != nil {
-		return informer, nil
+	if watched, ok := w.kinds[resource]; ok {
+		return watched, nil
 	}
 	informer := toolscache.NewSharedIndexInformer(w.source(resource), &metav1.PartialObjectMetadata{}, 0, toolscache.Indexers{})
 	if err := informer.SetTransform(stripMetadata); err != nil {
-		return nil, err
+		return watchedKind{}, err
 	}
 	notify := func(object *metav1.PartialObjectMetadata) {
 		w.onChange(workloadName{kind, types.NamespacedName{Namespace: object.Namespace, Name: object.Name}})
@@ -236,11 +246,12 @@ func (w *workloads) informerOf(resource schema.GroupVersionResource, kind schema
 		},
 	})
 	if err != nil {
-		return nil, err
+		return watchedKind{}, err
 	}
-	w.kinds[resource] = informer
+	watched := watchedKind{informer, time.Now().Add(syncTimeout)}
+	w.kinds[resource] = watched
 	w.startInformer(informer)
-	return informer, nil
+	return watched, nil
 }
 
 // hasChanged reports whether a workload may state another number of other pods, or has another controller.
