@@ -3,6 +3,7 @@ package aggregator
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,8 +14,8 @@ import (
 )
 
 // summarize writes the summary and the conditions, which follow from the cells. It reads only the object, so the
-// aggregators of all cells come to the same result.
-func summarize(p *v1alpha1.PodProtector) {
+// aggregators of all cells come to the same result. now decides only when an observation ends that the object records.
+func summarize(p *v1alpha1.PodProtector, now time.Time) {
 	quota.Summarize(p)
 	ready := readyCondition(p)
 	ready.ObservedGeneration = p.Generation
@@ -22,6 +23,7 @@ func summarize(p *v1alpha1.PodProtector) {
 	setTargetCondition(p)
 	setSpreadCondition(p)
 	setForceDeletableCondition(p)
+	setExpectationCondition(p, now)
 }
 
 func readyCondition(p *v1alpha1.PodProtector) metav1.Condition {

@@ -55,7 +55,7 @@ func (d *deferral) wait(before, after *v1alpha1.PodProtector, work *outcome) tim
 func (d *deferral) end(protector types.NamespacedName) { d.since.forget(protector) }
 
 // admitsTheSame reports whether a and b differ only in numbers of pods and reservations of a cell that leave the budget as it is. The floor,
-// domains, conditions, and all else must be equal.
+// domains, conditions without such numbers, and all else must be equal.
 func admitsTheSame(a, b *v1alpha1.PodProtector, cellID string) bool {
 	return equality.Semantic.DeepEqual(withoutNumbers(a, cellID), withoutNumbers(b, cellID))
 }
@@ -64,6 +64,7 @@ func admitsTheSame(a, b *v1alpha1.PodProtector, cellID string) bool {
 func withoutNumbers(p *v1alpha1.PodProtector, cellID string) *v1alpha1.PodProtectorStatus {
 	p = withOwnCells(p)
 	p.Status.Summary = v1alpha1.Summary{EstimatedAvailable: p.Status.Summary.EstimatedAvailable}
+	p.Status.Conditions = withoutExcess(p.Status.Conditions)
 	if cell := quota.CellOf(p, cellID); cell != nil {
 		a := &cell.Aggregation
 		a.TotalReplicas, a.AvailableReplicas, a.ReadyReplicas, a.RunningReplicas, a.ScheduledReplicas, a.CountedReplicas = 0, 0, 0, 0, 0, 0

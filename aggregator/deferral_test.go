@@ -144,7 +144,7 @@ func (w *deferringCell) round(t *rapid.T) {
 	if _, err := r.aggregate(t.Context(), w.key(), now); err != nil {
 		t.Fatal(err)
 	}
-	summarize(now)
+	summarize(now, w.clock)
 	if got, want := w.stored.Status, now.Status; got.Summary.EstimatedAvailable != want.Summary.EstimatedAvailable ||
 		got.DisruptionsAllowed != want.DisruptionsAllowed || !cmp.Equal(got.Conditions, want.Conditions) {
 		t.Fatalf("a write is deferred that changes the budget or a condition\nstored %+v\nnewest %+v", got, want)

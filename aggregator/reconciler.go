@@ -116,7 +116,7 @@ func (r *reconciler) write(ctx context.Context, key types.NamespacedName, p *v1a
 		return err
 	}
 	r.entries.drain(p)
-	summarize(p)
+	summarize(p, r.clock.now())
 	r.metrics.spread.record(key, p)
 	if work.settled.HasAny() || work.becameAvailable || !isUnchanged(before, p, r.cell) {
 		if wait := r.deferral.wait(before, p, &work); wait > 0 {
@@ -135,6 +135,7 @@ func (r *reconciler) write(ctx context.Context, key types.NamespacedName, p *v1a
 		r.metrics.writes.WithLabelValues("written").Inc()
 		r.events.emitOverdue(p, work.settled.Overdue)
 		r.events.emitSpread(before, p)
+		r.events.emitExpectation(before, p)
 	}
 	r.deferral.end(key)
 	r.requeue(key, p, work)
@@ -198,6 +199,9 @@ func (r *reconciler) requeue(key types.NamespacedName, p *v1alpha1.PodProtector,
 	}
 	if work.wait > 0 {
 		r.queue.AddAfter(key, work.wait)
+	}
+	if wait := excessObservation(p, r.clock.now()); wait > 0 {
+		r.queue.AddAfter(key, max(wait, atLeast))
 	}
 	if work.retry {
 		r.queue.AddAfter(key, atLeast)

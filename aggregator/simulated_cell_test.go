@@ -259,7 +259,7 @@ func (w *simulatedCell) beginAggregation(l *leader) error {
 	if _, err := l.reconciler.aggregate(context.Background(), w.key(), p); err != nil {
 		return err
 	}
-	summarize(p)
+	summarize(p, l.reconciler.clock.now())
 	w.pending = append(w.pending, pendingWrite{at: w.storedVersion, new: p})
 	return nil
 }

@@ -30,6 +30,10 @@ const (
 	// ConditionForceDeletable of a PodProtector: pods have the annotation breakwater.dev/force-delete, and their removal is
 	// admitted regardless of the floor. The aggregators write it. It is absent until there is such a pod.
 	ConditionForceDeletable = "ForceDeletable"
+	// ConditionExpectationBelowPods of a PodProtector whose floor is computed from the number of expected pods: more pods are available
+	// than are expected, for longer than a rollout, so that the floor may be too low. It is Unknown for the first 15 minutes. Its
+	// lastTransitionTime is the time since when more pods are available. The aggregators write it. It is absent until there are more.
+	ConditionExpectationBelowPods = "ExpectationBelowPods"
 	// ConditionAggregationFresh of a Cell: its aggregator reports heartbeats. The topology controller writes it.
 	ConditionAggregationFresh = "AggregationFresh"
 	// ConditionShardsAvailable of a ClusterRing: it has shards that objects can be assigned to. The sharder writes it.
@@ -85,6 +89,12 @@ const (
 	ReasonPodsAnnotated = "PodsAnnotated"
 	// ReasonNoPodAnnotated, ForceDeletable is false: there were such pods, and none are left.
 	ReasonNoPodAnnotated = "NoPodAnnotated"
+	// ReasonMorePodsThanExpected, ExpectationBelowPods: the message has the numbers, and the workloads that state how many are expected.
+	ReasonMorePodsThanExpected = "MorePodsThanExpected"
+	// ReasonObserving, ExpectationBelowPods is Unknown: more pods are available than are expected, for no longer than a rollout may take.
+	ReasonObserving = "Observing"
+	// ReasonPodsExpected, ExpectationBelowPods is false: more pods were available than were expected, and no longer are.
+	ReasonPodsExpected = "PodsExpected"
 	// ReasonAggregating, Ready of a Cell: an aggregator leads it, and has listed its pods.
 	ReasonAggregating = "Aggregating"
 	// ReasonAggregatorIdle, Ready of a Cell: the aggregator that led it has stopped, and no other aggregator leads it.

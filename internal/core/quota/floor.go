@@ -29,7 +29,12 @@ func Floor(p *v1alpha1.PodProtector) (floor int, known bool) {
 
 // NeedsExpected reports whether the floor of a spec depends on the number of pods that the workloads of the cells want.
 func NeedsExpected(spec *v1alpha1.PodProtectorSpec) bool {
-	return spec.ExpectedReplicas == nil && (spec.MinAvailable == nil || spec.MinAvailable.Type != intstr.Int)
+	return spec.ExpectedReplicas == nil && UsesExpected(spec)
+}
+
+// UsesExpected reports whether the floor of a spec depends on a number of expected pods: that of spec.expectedReplicas, or of the workloads.
+func UsesExpected(spec *v1alpha1.PodProtectorSpec) bool {
+	return spec.MinAvailable == nil || spec.MinAvailable.Type != intstr.Int
 }
 
 // Expected returns the number of pods that should exist over all cells. It is known if there is a counted cell, and all counted cells
