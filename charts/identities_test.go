@@ -108,6 +108,7 @@ func (c *core) protector(change func(*v1alpha1.PodProtector)) *unstructured.Unst
 	for _, name := range []string{
 		v1alpha1.ConditionReady, v1alpha1.ConditionSpreadSatisfied, v1alpha1.ConditionTargetResolved,
 		v1alpha1.ConditionRestored, v1alpha1.ConditionDecreasePending, v1alpha1.ConditionOverlapping,
+		v1alpha1.ConditionForceDeletable, v1alpha1.ConditionExpectationBelowPods,
 	} {
 		condition.Type = name
 		p.Status.Conditions = append(p.Status.Conditions, condition)
@@ -225,7 +226,7 @@ func TestTheAggregatorOfACellChangesTheEntryOfItsCellAlone(t *testing.T) {
 			}
 		}
 	}
-	c.wantChangesAllowedOnly(c.cell, stored, allowed(0, 1))
+	c.wantChangesAllowedOnly(c.cell, stored, allowed(0, 1, 6, 7))
 	c.wantEntryChangesDenied(stored, map[string]func(cells []any) []any{
 		"remove the entry of another cell": func(cells []any) []any { return append(cells[:1:1], cells[2]) },
 		"add the entry of another cell":    func(cells []any) []any { return append(cells, entryOf(cells[0], "third")) },
@@ -246,7 +247,7 @@ func TestTheAggregatorOfACellChangesTheEntryOfItsCellAlone(t *testing.T) {
 		p.Status.Conditions[2].Reason = v1alpha1.ReasonTargetFound
 	})
 	c.wantChangesAllowedOnly(c.cell, targeted, func(path []any) bool {
-		return allowed(0, 1, 2)(path) && (path[1] != "conditions" || path[2] != 2 || path[3] != "reason")
+		return allowed(0, 1, 2, 6, 7)(path) && (path[1] != "conditions" || path[2] != 2 || path[3] != "reason")
 	})
 	c.wantMetadataUnchanged(stored)
 	for name, ok := range map[string]bool{ownCell: true, siblingCell: true, otherCell: false} {
