@@ -423,7 +423,8 @@ type PodProtectorStatus struct {
 	// +optional
 	Cells []PodProtectorCell `json:"cells,omitempty"`
 
-	// Conditions are Ready, SpreadSatisfied and ForceDeletable, written by aggregators, and TargetResolved, written by the generator.
+	// Conditions are Ready, SpreadSatisfied, ForceDeletable and ExpectationBelowPods, written by aggregators, and TargetResolved, written
+	// by the generator.
 	//
 	// +listType=map
 	// +listMapKey=type
