@@ -24,6 +24,7 @@ type metrics struct {
 	expiry                                                     *prometheus.Desc
 	protectors                                                 *prometheus.Desc
 	available, floor, budget, reserved, limit, protectorOldest *prometheus.Desc
+	excess                                                     *prometheus.Desc
 }
 
 func newMetrics(r *Reconciler) *metrics {
@@ -46,6 +47,8 @@ func newMetrics(r *Reconciler) *metrics {
 		reserved:        desc("protector_reservations", "Open reservations of a protector.", protector),
 		limit:           desc("protector_reservation_limit", "Maximum number of open reservations of a protector, if it is limited.", protector),
 		protectorOldest: desc("protector_oldest_reservation_age_seconds", "Age of the oldest open reservation of a protector; 0 when there is none.", protector),
+		excess: desc("protector_pods_above_expected",
+			"Pods of a protector that are available and not expected, for longer than a rollout. Protectors without such pods have no series.", protector),
 	}
 }
 
@@ -60,7 +63,7 @@ func (m *metrics) Start(ctx context.Context) error {
 // Describe implements prometheus.Collector.
 func (m *metrics) Describe(descriptions chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		m.heartbeat, m.condition, m.reservations, m.oldest, m.expiry, m.protectors, m.available, m.floor, m.budget, m.reserved, m.limit, m.protectorOldest,
+		m.heartbeat, m.condition, m.reservations, m.oldest, m.expiry, m.protectors, m.available, m.floor, m.budget, m.reserved, m.limit, m.protectorOldest, m.excess,
 	} {
 		descriptions <- d
 	}
@@ -88,6 +91,9 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	}
 	for _, a := range summary.protectors {
 		m.collectProtector(a, emit)
+	}
+	for _, e := range excessesOf(protectors.Items, maxReportedProtectors) {
+		emit(m.excess, float64(e.pods), e.namespace+"/"+e.name)
 	}
 }
 

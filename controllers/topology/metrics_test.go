@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
@@ -115,6 +116,10 @@ func TestMetricsReportCellsAndProtectors(t *testing.T) {
 	l.must(l.Update(l.Context(), protector))
 	as := newProtector("", 6, 7, 0, l.clock.Add(-time.Minute)).Status
 	protector.Status.Summary, protector.Status.DisruptionsAllowed = as.Summary, 0
+	protector.Status.ExpectedReplicas = ptr.To(int32(2))
+	protector.Status.Conditions = []metav1.Condition{{
+		Type: v1alpha1.ConditionExpectationBelowPods, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonMorePodsThanExpected, LastTransitionTime: metav1.Now(),
+	}}
 	protector.Status.Cells[0].AdmissionHistory = as.Cells[0].AdmissionHistory
 	protector.Status.Cells[0].AdmissionHistory.Buckets[0].PodUID = "u"
 	l.must(l.Client.Status().Update(l.Context(), protector))
@@ -134,6 +139,7 @@ func TestMetricsReportCellsAndProtectors(t *testing.T) {
 		"cell_reservations{" + cell.Name + "}": 1, "cell_oldest_reservation_age_seconds{" + cell.Name + "}": 80,
 		"protector_available{" + web + "}": 6, "protector_floor{" + web + "}": 7, "protector_budget{" + web + "}": -2,
 		"protector_reservations{" + web + "}": 1, "protector_reservation_limit{" + web + "}": 5, "protector_oldest_reservation_age_seconds{" + web + "}": 80,
+		"protector_pods_above_expected{" + web + "}": 4,
 	} {
 		if value, exists := got[metric]; !exists || math.Round(value) != want {
 			t.Errorf("metric %s = %v (exists: %v), want %v", metric, value, exists, want)

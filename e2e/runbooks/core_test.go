@@ -44,6 +44,9 @@ func commonFaults() []fault {
 			"start the generator": func(l *fixture) { startComponents(l, generator()) },
 		}},
 		{page: "spread-unsatisfied", breakHook: waitHook, hooks: hookMap{waitHook: noFault}},
+		{page: "expectation-below-pods", breakHook: "let 20 minutes pass", hooks: hookMap{
+			"let 20 minutes pass": func(l *fixture) { backdateExcess(l, "shards", 20*time.Minute) },
+		}},
 		{page: "topology-down", breakHook: "stop the topology controller", hooks: hookMap{
 			"stop the topology controller":  func(l *fixture) { stopComponents(l, topology) },
 			"start the topology controller": func(l *fixture) { startComponents(l, topology) },

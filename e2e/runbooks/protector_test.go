@@ -1,6 +1,7 @@
 package runbooks_test
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -8,6 +9,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -44,6 +46,24 @@ func setFloor(l *fixture, pods int) {
 	patch := []byte(`{"spec":{"minAvailable":` + strconv.Itoa(pods) + `}}`)
 	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web"}}
 	l.Must(l.Core.Patch(l.Context(), p, client.RawPatch(types.MergePatchType, patch)))
+}
+
+// backdateExcess waits until a protector observes that more pods are available than are expected, and moves the begin of the observation back.
+func backdateExcess(l *fixture, protector string, by time.Duration) {
+	l.Helper()
+	l.Eventually(func() string {
+		p := &v1alpha1.PodProtector{}
+		l.Must(l.Core.Get(l.Context(), client.ObjectKey{Namespace: namespace, Name: protector}, p))
+		observed := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionExpectationBelowPods)
+		if observed == nil || observed.Reason != v1alpha1.ReasonObserving {
+			return fmt.Sprintf("%s observes no excess: %+v", protector, p.Status)
+		}
+		observed.LastTransitionTime = metav1.NewTime(observed.LastTransitionTime.Add(-by))
+		if err := l.Core.Status().Update(l.Context(), p); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
 }
 
 // waitForDenials waits until the webhooks deny removals because of a protector.
