@@ -138,6 +138,12 @@ func stateText(v *status.Protector) (string, textStyle) {
 	case v.Refuses != "":
 		text, as = "denies: "+v.Refuses, bad
 	}
+	if v.AboveExpected > 0 {
+		text += fmt.Sprintf("; %d above expected", v.AboveExpected)
+		if as == good {
+			as = warn
+		}
+	}
 	if v.DecreasePending != nil {
 		text += "; decrease pending"
 		if as == good {

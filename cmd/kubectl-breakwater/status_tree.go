@@ -57,7 +57,7 @@ func (s *statusTree) text() string {
 	s.addDenials(root)
 	s.addSpread(root)
 	s.addConditions(root)
-	return head + s.verdictText() + s.decreaseText() + root.lines(s.width, s.coloured)
+	return head + s.verdictText() + s.expectationText() + s.decreaseText() + root.lines(s.width, s.coloured)
 }
 
 // decreaseText describes a requested decrease that has not taken effect, and how to confirm it.
@@ -73,6 +73,15 @@ func (s *statusTree) decreaseText() string {
 	return text
 }
 
+// expectationText describes a floor that may be too low, because fewer pods are expected than are available.
+func (s *statusTree) expectationText() string {
+	if s.AboveExpected == 0 {
+		return ""
+	}
+	return bad.apply(fmt.Sprintf("Expects too few pods: %s available, and %d expected.", isOrAre(s.Available), s.Available-s.AboveExpected), s.coloured) + "\n" +
+		s.indented("The floor may be too low. The condition ExpectationBelowPods has the cause and the remedy.")
+}
+
 // verdictText describes the most important result.
 func (s *statusTree) verdictText() string {
 	if s.Refuses == "" {
@@ -80,7 +89,11 @@ func (s *statusTree) verdictText() string {
 		if s.Floor.Pods != nil && *s.Floor.Pods == 0 {
 			word = "Denies nothing: its floor is 0."
 		}
-		return good.apply(word, s.coloured) + "\n"
+		as := good
+		if s.AboveExpected > 0 {
+			as = warn
+		}
+		return as.apply(word, s.coloured) + "\n"
 	}
 	why, do := denialAdvice(s.Protector)
 	if s.NeedsAllPods() {

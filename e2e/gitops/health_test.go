@@ -87,6 +87,8 @@ func TestAuditFindingsDoNotDegradeHealth(t *testing.T) {
 		{"PodProtector", v1alpha1.ConditionSpreadSatisfied, "False", v1alpha1.ReasonShareTooLarge, "so it is"},
 		{"PodProtector", v1alpha1.ConditionSpreadSatisfied, "False", v1alpha1.ReasonDomainLossBreaks, "so it is"},
 		{"PodProtector", v1alpha1.ConditionSpreadSatisfied, "Unknown", v1alpha1.ReasonDomainsUnknown, "so it is"},
+		{"PodProtector", v1alpha1.ConditionExpectationBelowPods, "True", v1alpha1.ReasonMorePodsThanExpected, "so it is"},
+		{"PodProtector", v1alpha1.ConditionExpectationBelowPods, "Unknown", v1alpha1.ReasonObserving, "so it is"},
 		{"PodSchedulingPolicy", v1alpha1.ConditionConflicting, "True", v1alpha1.ReasonContradicted, "A pod recently conflicted with it: like that"},
 		{"ClusterPodSchedulingPolicy", v1alpha1.ConditionConflicting, "True", v1alpha1.ReasonContradicted, "A pod recently conflicted with it: like that"},
 		{"PodSchedulingPolicy", v1alpha1.ConditionConflicting, "False", v1alpha1.ReasonUncontradicted, "so it is"},

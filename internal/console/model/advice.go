@@ -26,6 +26,8 @@ func adviceFor(p *v1alpha1.PodProtector, row *Row) []Advice {
 	add(row.Has(StateBelowFloor), "Pods are missing: check their state in each cell.", "kubectl get pods -n "+p.Namespace+" -o wide")
 	add(row.Has(StateFloorUnknown), "Set the number of expected pods, or set minAvailable to a number.",
 		"kubectl patch podprotector "+name+` --type merge -p '{"spec":{"expectedReplicas":N}}'`)
+	add(row.Has(StateAboveExpected), "Its floor may be too low: if no rollout is paused, set how many pods there should be.",
+		"kubectl patch podprotector "+name+` --type merge -p '{"spec":{"expectedReplicas":N}}'`)
 	add(row.Has(StateNotCounted), "Check whether the aggregators run, and why they do not count.", "kubectl breakwater doctor")
 	decrease, pending := brake.DecreaseOf(p)
 	held := pending && decrease.IsHeld()

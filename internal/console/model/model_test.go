@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/console/model"
@@ -58,13 +59,16 @@ func TestRowOfStates(t *testing.T) {
 		p    *v1alpha1.PodProtector
 		want []model.State
 	}{
-		"budget is left":                       {protector(10, 12, 1), nil},
-		"all budget is reserved":               {protector(10, 12, 2), []model.State{model.StateAtFloor}},
-		"at the floor":                         {protector(10, 10, 0), []model.State{model.StateAtFloor}},
-		"below it":                             {protector(10, 9, 0), []model.State{model.StateBelowFloor}},
-		"a floor of nothing":                   {protector(0, 0, 0), nil},
-		"the floor is unknown":                 {protector(0, 5, 0, func(p *v1alpha1.PodProtector) { p.Spec.MinAvailable = &half }), []model.State{model.StateFloorUnknown}},
-		"never counted":                        {protector(1, 5, 0, func(p *v1alpha1.PodProtector) { p.Status.Cells = nil }), []model.State{model.StateNotCounted}},
+		"budget is left":         {protector(10, 12, 1), nil},
+		"all budget is reserved": {protector(10, 12, 2), []model.State{model.StateAtFloor}},
+		"at the floor":           {protector(10, 10, 0), []model.State{model.StateAtFloor}},
+		"below it":               {protector(10, 9, 0), []model.State{model.StateBelowFloor}},
+		"a floor of nothing":     {protector(0, 0, 0), nil},
+		"the floor is unknown":   {protector(0, 5, 0, func(p *v1alpha1.PodProtector) { p.Spec.MinAvailable = &half }), []model.State{model.StateFloorUnknown}},
+		"never counted":          {protector(1, 5, 0, func(p *v1alpha1.PodProtector) { p.Status.Cells = nil }), []model.State{model.StateNotCounted}},
+		"more pods than expected": {protector(1, 5, 0, condition(v1alpha1.ConditionExpectationBelowPods, "True"), func(p *v1alpha1.PodProtector) {
+			p.Spec.MinAvailable, p.Spec.ExpectedReplicas = &half, ptr.To(int32(2))
+		}), []model.State{model.StateAboveExpected}},
 		"its target vanished":                  {protector(1, 5, 0, condition(v1alpha1.ConditionTargetResolved, "False")), []model.State{model.StateVanished}},
 		"its spread is unsatisfied":            {protector(1, 5, 0, condition(v1alpha1.ConditionSpreadSatisfied, "False")), []model.State{model.StateSpread}},
 		"other protectors cover the same pods": {protector(1, 5, 0, condition(v1alpha1.ConditionOverlapping, "True")), []model.State{model.StateOverlapping}},

@@ -18,21 +18,22 @@ type State string
 
 // States, worst first.
 const (
-	StateBelowFloor   State = "below-floor"   // fewer available pods than the floor
-	StateFloorUnknown State = "floor-unknown" // the floor cannot be computed
-	StateNotCounted   State = "not-counted"   // no cell has counted its pods with the current spec
-	StateVanished     State = "vanished"      // its workload was deleted without a release
-	StateRestored     State = "restored"      // it vanished and was created again
-	StateRefused      State = "refused"       // removals were denied recently
-	StateAtFloor      State = "at-floor"      // no removal would be admitted
-	StateSpread       State = "spread"        // its pods are not distributed as requested
-	StateOverlapping  State = "overlapping"   // other protectors cover the same pods
+	StateBelowFloor    State = "below-floor"    // fewer available pods than the floor
+	StateFloorUnknown  State = "floor-unknown"  // the floor cannot be computed
+	StateNotCounted    State = "not-counted"    // no cell has counted its pods with the current spec
+	StateAboveExpected State = "above-expected" // more pods than expected for longer than a rollout: the floor may be too low
+	StateVanished      State = "vanished"       // its workload was deleted without a release
+	StateRestored      State = "restored"       // it vanished and was created again
+	StateRefused       State = "refused"        // removals were denied recently
+	StateAtFloor       State = "at-floor"       // no removal would be admitted
+	StateSpread        State = "spread"         // its pods are not distributed as requested
+	StateOverlapping   State = "overlapping"    // other protectors cover the same pods
 )
 
 // States returns all states, worst first.
 func States() []State {
 	return []State{
-		StateBelowFloor, StateFloorUnknown, StateNotCounted, StateVanished, StateRestored, StateRefused, StateAtFloor, StateSpread, StateOverlapping,
+		StateBelowFloor, StateFloorUnknown, StateNotCounted, StateAboveExpected, StateVanished, StateRestored, StateRefused, StateAtFloor, StateSpread, StateOverlapping,
 	}
 }
 
@@ -93,8 +94,8 @@ func RowOf(p *v1alpha1.PodProtector, restored uint64) Row {
 }
 
 func statesOf(p *v1alpha1.PodProtector, row Row, budget quota.Budget) (states []State) {
-	is := func(kind string, status metav1.ConditionStatus) bool {
-		return meta.IsStatusConditionPresentAndEqual(p.Status.Conditions, kind, status)
+	is := func(kind string, value metav1.ConditionStatus) bool {
+		return meta.IsStatusConditionPresentAndEqual(p.Status.Conditions, kind, value)
 	}
 	_, isRecreated := p.Annotations[v1alpha1.AnnotationRestored]
 	for _, s := range []struct {
@@ -104,6 +105,7 @@ func statesOf(p *v1alpha1.PodProtector, row Row, budget quota.Budget) (states []
 		{StateBelowFloor, row.FloorKnown && row.Cells > 0 && budget.Left() < 0},
 		{StateFloorUnknown, !row.FloorKnown && row.Cells > 0},
 		{StateNotCounted, row.Cells == 0},
+		{StateAboveExpected, status.AboveExpected(p) > 0},
 		{StateVanished, is(v1alpha1.ConditionTargetResolved, metav1.ConditionFalse)},
 		{StateRestored, isRecreated || quota.IsRestorePending(p)},
 		{StateAtFloor, row.FloorKnown && row.Cells > 0 && row.Floor > 0 && budget.Left() >= 0 && row.Allowed == 0},

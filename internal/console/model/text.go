@@ -16,6 +16,8 @@ func StateText(s State) string {
 		return "floor unknown"
 	case StateNotCounted:
 		return "not counted"
+	case StateAboveExpected:
+		return "more pods than expected"
 	case StateVanished:
 		return "target vanished"
 	case StateRestored:

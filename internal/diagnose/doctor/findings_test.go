@@ -124,6 +124,14 @@ func decreasing(reason string) []metav1.Condition {
 	}}
 }
 
+// expectsTooFew changes a protector to a floor that is one pod less than expected, and too few are expected for longer than a rollout.
+func expectsTooFew(expected int32) func(*v1alpha1.PodProtector) {
+	return func(p *v1alpha1.PodProtector) {
+		p.Spec.MinAvailable, p.Spec.MaxUnavailable, p.Spec.ExpectedReplicas = nil, v1alpha1.Pods(1), &expected
+		p.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionExpectationBelowPods, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonMorePodsThanExpected}}
+	}
+}
+
 func TestJudgeIgnoresDecreaseInQuietPeriod(t *testing.T) {
 	r := healthy(t, newSigner(t, 1000*day))
 	r.Cores[0].Protectors.Value[0].Status.Conditions = decreasing(v1alpha1.ReasonQuietPeriod)
@@ -159,6 +167,10 @@ func TestJudgeReportsProtectors(t *testing.T) {
 			finding{"core", "protectors", doctor.Warning, "Below their floor", "floor-broken"}},
 		"with an unknown floor": {with(func(p *v1alpha1.PodProtector) { p.Spec.MinAvailable = ptr.To(intstr.FromString("50%")) }),
 			finding{"core", "protectors", doctor.Problem, "The number of expected pods is unknown", "reviews-undecided"}},
+		"whose workload expects none of the available pods": {with(expectsTooFew(1)),
+			finding{"core", "protectors", doctor.Problem, "Not protected: the floor is 0, because fewer pods are expected than are available, for longer than a rollout: shop/web (10 available, 1 expected).", "expectation-below-pods"}},
+		"whose workloads expect too few pods": {with(expectsTooFew(4)),
+			finding{"core", "protectors", doctor.Warning, "The floor may be too low", "expectation-below-pods"}},
 		"without its workload": {with(func(p *v1alpha1.PodProtector) {
 			p.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionTargetResolved, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonSourceVanished}}
 		}), finding{"core", "protectors", doctor.Warning, "workload vanished", "sources-vanished"}},

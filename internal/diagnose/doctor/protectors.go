@@ -49,6 +49,7 @@ func checkProtectors(core *Core, now time.Time) []Finding {
 		}
 	}
 	found = append(found, checkDecreases(f, core)...)
+	found = append(found, checkExpectations(f, core)...)
 	return f.orOK(found, "None of %d needs attention.", len(core.Protectors.Value))
 }
 

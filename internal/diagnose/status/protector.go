@@ -48,6 +48,8 @@ type Protector struct {
 	Uncounted  []string    `json:"uncounted,omitempty"`
 	Spread     *Spread     `json:"spread,omitempty"`
 	Conditions []Condition `json:"conditions,omitempty"`
+	// AboveExpected is how many more pods are available than are expected, if that has lasted for longer than a rollout; otherwise 0.
+	AboveExpected int `json:"aboveExpected,omitempty"`
 	// DecreasePending is a requested large decrease of the floor that has not taken effect; nil if none is pending.
 	DecreasePending *brake.Decrease `json:"decreasePending,omitempty"`
 }
@@ -83,6 +85,7 @@ func Of(core string, p *v1alpha1.PodProtector, cells []v1alpha1.Cell, now time.T
 		Core: core, Namespace: p.Namespace, Name: p.Name, Source: sourceName(p), Policy: p.Annotations[v1alpha1.AnnotationPolicy],
 		Created: p.CreationTimestamp.Time, Floor: floorOf(p), Criterion: string(cmp.Or(p.Spec.Criterion, v1alpha1.CriterionAvailable)),
 		Allowed: quota.Allowed(p), Cells: contributionsOf(p, cells, now), Spread: spreadOf(p), Conditions: conditionsOf(p.Status.Conditions),
+		AboveExpected: AboveExpected(p),
 	}
 	if decrease, pending := brake.DecreaseOf(p); pending {
 		v.DecreasePending = &decrease
@@ -200,7 +203,7 @@ func sourceName(p *v1alpha1.PodProtector) string {
 func conditionsOf(conditions []metav1.Condition) (all []Condition) {
 	for _, c := range conditions {
 		good := metav1.ConditionTrue
-		if c.Type == v1alpha1.ConditionOverlapping || c.Type == v1alpha1.ConditionDecreasePending {
+		if c.Type == v1alpha1.ConditionOverlapping || c.Type == v1alpha1.ConditionDecreasePending || c.Type == v1alpha1.ConditionExpectationBelowPods {
 			good = metav1.ConditionFalse
 		}
 		all = append(all, Condition{
