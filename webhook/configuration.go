@@ -58,7 +58,8 @@ func Configuration(o ConfigurationOptions) (*admissionregistrationv1.ValidatingW
 	}
 	hook := o.webhook("pods.breakwater.dev", client, admissionregistrationv1.Fail,
 		rule(admissionregistrationv1.Delete, "", "v1", "pods"), rule(admissionregistrationv1.Create, "", "v1", "pods/eviction"),
-		rule(admissionregistrationv1.Update, "", "v1", "pods"), rule(admissionregistrationv1.Update, "", "v1", "pods/resize"))
+		rule(admissionregistrationv1.Update, "", "v1", "pods"), rule(admissionregistrationv1.Update, "", "v1", "pods/resize"),
+		rule(admissionregistrationv1.Update, "", "v1", "pods/status"))
 	hook.NamespaceSelector = o.namespaceSelector()
 	hook.MatchConditions = webhookconfig.RemovalConditions()
 	return o.configuration(hook), nil

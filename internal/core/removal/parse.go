@@ -127,6 +127,8 @@ func OperationOf(review *admissionv1.AdmissionRequest) v1alpha1.Operation {
 		return v1alpha1.OperationEvict
 	case review.SubResource == "resize":
 		return v1alpha1.OperationResize
+	case review.SubResource == "status":
+		return v1alpha1.OperationRelabel
 	case review.Operation == admissionv1.Update:
 		return v1alpha1.OperationUpdate
 	default:
@@ -152,6 +154,14 @@ func Parse(review *admissionv1.AdmissionRequest) (request Request, guarded bool,
 			return Request{}, false, nil
 		} else if err != nil {
 			return request, true, err
+		}
+	case pods && review.SubResource == "status" && review.Operation == admissionv1.Update:
+		request.Operation = OperationOf(review)
+		if err := request.parseStatusUpdate(review); err != nil {
+			return request, true, err
+		}
+		if request.Relabeled == nil {
+			return Request{}, false, nil
 		}
 	default:
 		return Request{}, false, nil

@@ -107,7 +107,7 @@ func TestParseIgnoresOtherRequests(t *testing.T) {
 	for claim, review := range map[string]*admissionv1.AdmissionRequest{
 		"the creation of a pod":       reviewOf(admissionv1.Create, "", "{}"),
 		"a change of its containers":  reviewOf(admissionv1.Update, "ephemeralcontainers", "{}"),
-		"a change of its status":      reviewOf(admissionv1.Update, "status", "{}"),
+		"a creation of its status":    reviewOf(admissionv1.Create, "status", "{}"),
 		"a connection to it":          reviewOf(admissionv1.Connect, "exec", "{}"),
 		"a deletion of a subresource": reviewOf(admissionv1.Delete, "eviction", "{}"),
 		"a deletion of nodes":         other("", "nodes"),
@@ -172,7 +172,11 @@ func TestParseRejectsMalformedReviews(t *testing.T) {
 			edited(reviewOf(admissionv1.Delete, "", `{"metadata":{"namespace":"default","name":"web-0"}}`), func(r *admissionv1.AdmissionRequest) {
 				r.Options.Raw = []byte(`{"gracePeriodSeconds":"none"}`)
 			}), `options of the deletion of pod "web-0"`},
-		"an update without oldObject": {reviewOf(admissionv1.Update, "", "{}"), `update of pod "web-0" has no oldObject`},
+		"an update without oldObject":               {reviewOf(admissionv1.Update, "", "{}"), `update of pod "web-0" has no oldObject`},
+		"an update of the status without oldObject": {reviewOf(admissionv1.Update, "status", "{}"), `update of pod "web-0" has no oldObject`},
+		"a truncated update of the status": {edited(reviewOf(admissionv1.Update, "status", "{"), func(r *admissionv1.AdmissionRequest) {
+			r.OldObject = runtime.RawExtension{Raw: []byte("{}")}
+		}), "object of the update"},
 		"a truncated update": {edited(reviewOf(admissionv1.Update, "", "{"), func(r *admissionv1.AdmissionRequest) {
 			r.OldObject = runtime.RawExtension{Raw: []byte("{}")}
 		}), "object of the update"},

@@ -14,6 +14,15 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/podhealth"
 )
 
+// parseStatusUpdate parses a pod before and after a change of its status, which can relabel the pod as well (rule 14). The API server
+// ignores a spec in such a request.
+func (r *Request) parseStatusUpdate(review *admissionv1.AdmissionRequest) error {
+	if err := r.parsePod(review, "update"); err != nil {
+		return err
+	}
+	return r.parseRelabel(review)
+}
+
 // parseRelabel sets Relabeled if an update changes the labels or the annotation that determine which protectors cover the pod, and
 // whether it counts. webhookconfig.RemovalConditions has the same fields.
 func (r *Request) parseRelabel(review *admissionv1.AdmissionRequest) error {
@@ -26,7 +35,10 @@ func (r *Request) parseRelabel(review *admissionv1.AdmissionRequest) error {
 	if maps.Equal(r.Pod.Labels, after.Labels) && was == is {
 		return nil
 	}
-	r.Relabeled = after
+	// The stored status is decisive. An update of the status could otherwise claim the state that the new criterion requires.
+	relabeled := *r.Pod
+	relabeled.Labels, relabeled.Annotations = after.Labels, after.Annotations
+	r.Relabeled = &relabeled
 	return nil
 }
 

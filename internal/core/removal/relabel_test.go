@@ -165,6 +165,75 @@ func TestUpdateThatKeepsCoverageIsNotGuarded(t *testing.T) {
 	})
 }
 
+// Rule 14: labels and annotations also change through pods/status. The status in such a request decides nothing: the pod has the stored
+// one when it leaves.
+func TestRelabelThroughStatusConsumesBudget(t *testing.T) {
+	web := map[string]string{"app": "web"}
+	running := func(s *v1alpha1.PodProtectorSpec) { s.Criterion = v1alpha1.CriterionRunning }
+	for claim, c := range map[string]struct {
+		before, after *corev1.Pod
+		protector     func(*v1alpha1.PodProtectorSpec)
+		want          bool // a Relabel is charged
+		free          removal.VerdictReason
+	}{
+		"a pod that loses its label leaves":                            {after: labeledPod(nil, ""), want: true},
+		"a pod that loses its label and its readiness leaves":          {after: notReady(labeledPod(nil, "")), want: true},
+		"a pod that loses its label and finishes leaves":               {after: inPhase(labeledPod(nil, ""), corev1.PodFailed), want: true},
+		"a pod that becomes exempt leaves":                             {after: labeledPod(map[string]string{"app": "web", "track": "canary"}, ""), protector: exemptsCanary, want: true},
+		"a criterion that no pod meets leaves":                         {after: labeledPod(web, "Splendid"), want: true},
+		"a criterion that only the status of the request meets leaves": {before: notReady(labeledPod(web, "")), after: labeledPod(web, "Ready"), protector: running, want: true},
+		"a criterion that the stored status meets stays":               {after: notReady(labeledPod(web, "Ready")), free: removal.VerdictUnguarded},
+		"a pod that gets another label stays":                          {after: labeledPod(map[string]string{"app": "web", "a": "b"}, ""), free: removal.VerdictUnguarded},
+		"a pod that is not available may leave":                        {before: notReady(labeledPod(web, "")), after: labeledPod(nil, ""), free: removal.VerdictNotAvailable},
+		"a protector that does not guard relabels is not charged":      {after: labeledPod(nil, ""), protector: deletions, free: removal.VerdictUnprotected},
+		"an image, which the API server ignores here, is no update":    {after: withImage(labeledPod(nil, "")), protector: updates, free: removal.VerdictUnprotected},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			if c.before == nil {
+				c.before = labeledPod(web, "")
+			}
+			r, guarded, err := removal.Parse(throughStatus(updateReview(t, c.before, c.after)))
+			if err != nil || !guarded {
+				t.Fatalf("Parse() guarded %v, error %v; want a guarded request", guarded, err)
+			}
+			charges, free := removal.ChargesFor([]removal.Charge{chargeOf("web", c.protector)}, true, "c0", r, time.Now())
+			if len(charges) > 0 != c.want || !c.want && free != c.free {
+				t.Fatalf("ChargesFor() = %d charges and %s, want a charge: %v, otherwise %s", len(charges), free, c.want, c.free)
+			}
+			if !c.want {
+				return
+			}
+			if attempt := charges[0].AttemptFor(r.Attempt("c0", time.Now(), "")); attempt.Operation != v1alpha1.OperationRelabel || attempt.PodVersion != 7 {
+				t.Errorf("AttemptFor() = %+v, want a Relabel at the version of the pod", attempt)
+			}
+		})
+	}
+	t.Run("a change of the status alone is not guarded", func(t *testing.T) {
+		before, after := labeledPod(web, "Ready"), notReady(labeledPod(web, "Ready"))
+		if r, guarded, err := removal.Parse(throughStatus(updateReview(t, before, after))); guarded || err != nil {
+			t.Errorf("Parse() = %+v, guarded %v, error %v, want an unguarded request", r, guarded, err)
+		}
+	})
+}
+
+func throughStatus(review *admissionv1.AdmissionRequest) *admissionv1.AdmissionRequest {
+	review.SubResource = "status"
+	return review
+}
+
+func inPhase(p *corev1.Pod, phase corev1.PodPhase) *corev1.Pod {
+	p.Status.Phase = phase
+	return p
+}
+
+func deletions(s *v1alpha1.PodProtectorSpec) {
+	s.Operations = []v1alpha1.Operation{v1alpha1.OperationDelete}
+}
+
+func updates(s *v1alpha1.PodProtectorSpec) {
+	s.Operations = []v1alpha1.Operation{v1alpha1.OperationUpdate}
+}
+
 // Rules 7 and 14 against a slow oracle: exactly the protectors that lose the pod are charged, each for its own operation.
 func TestProtectorsThatLoseThePodAreCharged(t *testing.T) {
 	keys, values := []string{"app", "tier"}, []string{"", "a", "b"}

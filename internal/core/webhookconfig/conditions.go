@@ -20,8 +20,11 @@ const mayConsumeBudget = `oldObject == null || !(` +
 const changesSpec = `request.operation != 'UPDATE' || object.spec != oldObject.spec`
 
 // changesCoverage additionally keeps updates of the fields that determine which protectors cover and count a pod: labels, and one
-// annotation.
-const changesCoverage = changesSpec + ` || object.metadata.?labels != oldObject.metadata.?labels || ` +
+// annotation. A kubelet writes the status of its pods often, and such a request never changes the spec: the API server compares only
+// these fields, and does not call the webhook.
+const changesCoverage = `request.operation != 'UPDATE' || ` +
+	`!(has(request.subResource) && request.subResource == 'status') && object.spec != oldObject.spec || ` +
+	`object.metadata.?labels != oldObject.metadata.?labels || ` +
 	`object.metadata.?annotations[?'` + v1alpha1.AnnotationCriterion + `'] != oldObject.metadata.?annotations[?'` + v1alpha1.AnnotationCriterion + `']`
 
 // changesName is the name of both conditions. It is older than changesCoverage. During an upgrade, the other version of Breakwater

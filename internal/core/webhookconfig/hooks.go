@@ -2,6 +2,7 @@ package webhookconfig
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -50,13 +51,10 @@ func Hooks(
 }
 
 func skipReason(hook *admissionregistrationv1.ValidatingWebhook, operation v1alpha1.Operation, namespace map[string]string) string {
-	must := operationFor(operation)
-	asks := false
-	for _, rule := range hook.Rules {
-		asks = asks || must.isCoveredBy(rule)
-	}
-	if !asks {
-		return fmt.Sprintf("it is not called for %s of %s", must.operation, must.resource)
+	for _, must := range operationsFor(operation) {
+		if !slices.ContainsFunc(hook.Rules, must.isCoveredBy) {
+			return fmt.Sprintf("it is not called for %s of %s", must.operation, must.resource)
+		}
 	}
 	if hook.NamespaceSelector != nil {
 		selector, err := metav1.LabelSelectorAsSelector(hook.NamespaceSelector)
@@ -76,15 +74,18 @@ func skipReason(hook *admissionregistrationv1.ValidatingWebhook, operation v1alp
 	return ""
 }
 
-func operationFor(operation v1alpha1.Operation) requiredOperation {
+// operationsFor returns all ways in which a client can request an operation.
+func operationsFor(operation v1alpha1.Operation) []requiredOperation {
 	switch operation {
 	case v1alpha1.OperationEvict:
-		return podOperation(admissionregistrationv1.Create, "pods/eviction")
-	case v1alpha1.OperationUpdate, v1alpha1.OperationRelabel:
-		return podOperation(admissionregistrationv1.Update, "pods")
+		return []requiredOperation{podOperation(admissionregistrationv1.Create, "pods/eviction")}
+	case v1alpha1.OperationUpdate:
+		return []requiredOperation{podOperation(admissionregistrationv1.Update, "pods")}
+	case v1alpha1.OperationRelabel:
+		return []requiredOperation{podOperation(admissionregistrationv1.Update, "pods"), podOperation(admissionregistrationv1.Update, "pods/status")}
 	case v1alpha1.OperationResize:
-		return podOperation(admissionregistrationv1.Update, "pods/resize")
+		return []requiredOperation{podOperation(admissionregistrationv1.Update, "pods/resize")}
 	default:
-		return podOperation(admissionregistrationv1.Delete, "pods")
+		return []requiredOperation{podOperation(admissionregistrationv1.Delete, "pods")}
 	}
 }

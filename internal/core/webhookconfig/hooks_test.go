@@ -15,7 +15,7 @@ func TestHooksReportSkippedRequests(t *testing.T) {
 	path, ignore := webhookconfig.RemovalPath("here"), admissionregistrationv1.Ignore
 	all := admissionregistrationv1.RuleWithOperations{
 		Operations: []admissionregistrationv1.OperationType{"*"},
-		Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods", "pods/eviction", "pods/resize"}},
+		Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods", "pods/eviction", "pods/resize", "pods/status"}},
 	}
 	exempt := metav1.LabelSelectorRequirement{Key: v1alpha1.LabelExempt, Operator: metav1.LabelSelectorOpNotIn, Values: []string{"true"}}
 	for claim, c := range map[string]struct {
@@ -36,6 +36,11 @@ func TestHooksReportSkippedRequests(t *testing.T) {
 				h.Rules[0].Resources = []string{"pods", "pods/eviction"}
 			},
 			operation: v1alpha1.OperationResize, want: webhookconfig.Hook{SkipReason: "it is not called for UPDATE of pods/resize"}},
+		"one of the ways to relabel": {
+			change: func(h *admissionregistrationv1.ValidatingWebhook) {
+				h.Rules[0].Resources = []string{"pods", "pods/eviction", "pods/resize"}
+			},
+			operation: v1alpha1.OperationRelabel, want: webhookconfig.Hook{SkipReason: "it is not called for UPDATE of pods/status"}},
 		"evictions, by labels of pods": {
 			change: func(h *admissionregistrationv1.ValidatingWebhook) {
 				h.ObjectSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}

@@ -37,6 +37,7 @@ func podOperation(operation admissionregistrationv1.OperationType, resource stri
 var requiredOperations = []requiredOperation{ //nolint:gochecknoglobals // effectively a constant
 	podOperation(admissionregistrationv1.Delete, "pods"), podOperation(admissionregistrationv1.Create, "pods/eviction"),
 	podOperation(admissionregistrationv1.Update, "pods"), podOperation(admissionregistrationv1.Update, "pods/resize"),
+	podOperation(admissionregistrationv1.Update, "pods/status"), // it can change labels
 }
 
 // Weaknesses returns the reasons why configurations do not protect a cell, or none if they do. namespaces are the cell's namespaces,

@@ -61,6 +61,7 @@ func TestWeaknesses(t *testing.T) {
 		"failurePolicy Ignore":             {configurations: []configuration{hook(func(h *admissionregistrationv1.ValidatingWebhook) { h.FailurePolicy = &ignore })}, weak: "failurePolicy Ignore"},
 		"no evictions":                     {configurations: []configuration{hook(func(h *admissionregistrationv1.ValidatingWebhook) { h.Rules = h.Rules[:1] })}, weak: "CREATE of pods/eviction"},
 		"no deletions":                     {configurations: []configuration{hook(func(h *admissionregistrationv1.ValidatingWebhook) { h.Rules = h.Rules[1:] })}, weak: "DELETE of pods"},
+		"no changes of the status":         {configurations: []configuration{hook(func(h *admissionregistrationv1.ValidatingWebhook) { h.Rules = h.Rules[:4] })}, weak: "UPDATE of pods/status"},
 		"all operations on all":            {configurations: []configuration{hook(everything)}},
 		"an objectSelector": {configurations: []configuration{hook(func(h *admissionregistrationv1.ValidatingWebhook) {
 			h.ObjectSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}
