@@ -25,7 +25,7 @@ func TestVerdictsAreDocumented(t *testing.T) {
 	}
 	docs := string(raw)
 	for _, verdict := range []removal.VerdictReason{
-		removal.VerdictUnguarded, removal.VerdictOtherCell, removal.VerdictForced, removal.VerdictNoPod, removal.VerdictNotAvailable, removal.VerdictUnprotected, removal.VerdictReserved, removal.VerdictDryRun, removal.VerdictMalformed,
+		removal.VerdictUnguarded, removal.VerdictOtherCell, removal.VerdictForced, removal.VerdictNoPod, removal.VerdictFailedPrecondition, removal.VerdictNotAvailable, removal.VerdictUnprotected, removal.VerdictReserved, removal.VerdictDryRun, removal.VerdictMalformed,
 		removal.VerdictUnknownCell, removal.VerdictUnknown, removal.VerdictUnreachable, removal.VerdictReason(quota.DeniedNoBudget), removal.VerdictReason(quota.DeniedDomainLoss), removal.VerdictReason(quota.DeniedFull),
 		removal.VerdictReason(quota.DeniedNeverAggregated), removal.VerdictReason(quota.DeniedNameless), removal.VerdictReason(quota.DeniedUpdates), removal.VerdictReason(quota.DeniedDraining),
 		removal.VerdictReason(quota.DeniedFloorUnknown), removal.VerdictReason(quota.DeniedVanished), removal.VerdictReason(quota.DeniedRestored),

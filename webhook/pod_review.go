@@ -45,6 +45,9 @@ func (v *podReviewer) review(ctx context.Context, cell string, review *admission
 		if request.Pod == nil {
 			return removal.DenyNoPod(cell, request)
 		}
+		if why := request.FailedPrecondition(request.Pod); why != "" {
+			return removal.DenyFailedPrecondition(request, why)
+		}
 	}
 	recordRequest(v.tracer.Of(ctx), request)
 	if request.IsAlwaysAllowed() { // rule 3, before anything that could fail

@@ -40,9 +40,10 @@ func (f *refusalReporter) report(ctx context.Context, cell string, r removal.Req
 
 // reportUnattributed creates an event on the Cell for a refusal that no protector is responsible for. It uses the same pause
 // as events on protectors, once for each reason. All unknown cells share one event, since any client that reaches the
-// webhook can name any cell. A pod that does not exist causes no event, since there was nothing to remove.
+// webhook can name any cell. A pod that does not exist, or is not the one that the client means, causes no event, since
+// there was nothing to remove.
 func (f *refusalReporter) reportUnattributed(cell string, review *admissionv1.AdmissionRequest, answer removal.Answer) {
-	if answer.Verdict == removal.VerdictNoPod || ptr.Deref(review.DryRun, false) {
+	if answer.Verdict == removal.VerdictNoPod || answer.Verdict == removal.VerdictFailedPrecondition || ptr.Deref(review.DryRun, false) {
 		return
 	}
 	core := f.cores.forEvents()

@@ -9,6 +9,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -133,6 +134,43 @@ func TestEvictionOfMissingPodIsNotFound(t *testing.T) {
 	if r.count("breakwater_webhook_reviews_total", "verdict", string(removal.VerdictNoPod)) != 1 {
 		t.Error("the webhook allowed the eviction: the API server may find another pod with that name")
 	}
+}
+
+// The API server refuses such an eviction after the review. A reservation would hold the budget until the admission deadline.
+func TestEvictionWithFailedPreconditionIsNotReserved(t *testing.T) {
+	l := newFixture(t)
+	l.protect("web", 1, 2)
+	pod := l.pods(2)[0]
+	r := l.serve().guard()
+	other, earlier := types.UID("11111111-1111-1111-1111-111111111111"), "1"
+	for claim, preconditions := range map[string]metav1.Preconditions{
+		"another UID": {UID: &other}, "an earlier version": {ResourceVersion: &earlier},
+		"the UID and an earlier version": {UID: &pod.UID, ResourceVersion: &earlier},
+	} {
+		for _, dry := range [][]string{nil, {metav1.DryRunAll}} {
+			err := evict(l, pod, metav1.DeleteOptions{Preconditions: &preconditions, DryRun: dry})
+			if !apierrors.IsConflict(err) {
+				t.Errorf("eviction with %s: error %v, want 409", claim, err)
+			}
+		}
+	}
+	l.wantReserved("web", 0)
+	if got := r.count("breakwater_webhook_reviews_total", "verdict", string(removal.VerdictFailedPrecondition)); got != 6 {
+		t.Errorf("%d reviews had a failed precondition, want 6", got)
+	}
+	if err := l.client.Delete(t.Context(), pod.DeepCopy(), client.Preconditions{UID: &other}); !apierrors.IsConflict(err) {
+		t.Errorf("deletion with another UID: error %v, want 409 before the review", err)
+	}
+	stale := pod.DeepCopy()
+	stale.ResourceVersion, stale.Labels = earlier, nil
+	if err := l.client.Update(t.Context(), stale); !apierrors.IsConflict(err) {
+		t.Errorf("relabel of an earlier version: error %v, want 409 before the review", err)
+	}
+	l.wantReserved("web", 0)
+	if err := evict(l, pod, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &pod.UID, ResourceVersion: &pod.ResourceVersion}}); err != nil {
+		t.Errorf("eviction with preconditions that fit: %v, want it admitted", err)
+	}
+	l.wantReserved("web", 1)
 }
 
 func TestExemptNamespaceLabel(t *testing.T) {

@@ -95,7 +95,7 @@ func proofs() []proof {
 			"TestYoungPodIsChargedInCellsWithoutCounts", "TestPodRemovedBeforeMinReadySecondsIsNeverCounted", "TestPodsWithExpectedOwnersInInitialCount",
 			"TestForgedReviewCausesNoActions", "TestForgedReviewCannotBreakGlass",
 			"TestAdmittedRemovalWithoutGracePeriodIsRecorded", "TestRemovalThatCannotBeRecordedIsRefused", "TestForgedRemovalIsNotRecorded",
-			"TestRelabelConsumesBudget", "TestProtectorsThatLoseThePodAreCharged", "TestRelabelCombinesWithOtherOperations", "TestCompactMergesRelabelsSeparately",
+			"TestRelabelConsumesBudget", "TestRelabelThroughStatusConsumesBudget", "TestConfiguration", "TestFailedPrecondition", "TestProtectorsThatLoseThePodAreCharged", "TestRelabelCombinesWithOtherOperations", "TestCompactMergesRelabelsSeparately",
 			"TestRelabelStaysReservedUntilSnapshotShowsIt", "TestLivePodDoesNotSettleRelabelWithLateWatch",
 			"TestPodThatEnteredAndLeavesStaysReserved",
 			"TestWiderSelectorCountsNewPodsAfterDeadline", "TestTransitionEndUsesLiveList", "TestCountedPodsInTransition",

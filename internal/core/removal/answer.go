@@ -13,8 +13,11 @@ type VerdictReason string
 
 // The reasons. Those of denials by a protector are the outcomes of package quota.
 const (
-	VerdictUnguarded    VerdictReason = "Unguarded"    // not a removal that Breakwater guards, such as a relabel that leaves the pod covered
-	VerdictNoPod        VerdictReason = "NoPod"        // the pod does not exist in the cell
+	VerdictUnguarded VerdictReason = "Unguarded" // not a removal that Breakwater guards, such as a relabel that leaves the pod covered
+	VerdictNoPod     VerdictReason = "NoPod"     // the pod does not exist in the cell
+	// VerdictFailedPrecondition: a precondition of the eviction does not fit the pod.
+	VerdictFailedPrecondition VerdictReason = "FailedPrecondition"
+
 	VerdictNotAvailable VerdictReason = "NotAvailable" // the pod is not available, so its removal consumes no budget
 	VerdictUnprotected  VerdictReason = "Unprotected"  // no protector covers the pod
 	VerdictOtherCell    VerdictReason = "OtherCell"    // the pod belongs to another cell of the cluster, or to none

@@ -18,6 +18,7 @@ const (
 	codeBadRequest      = 400
 	codeForbidden       = 403
 	codeNotFound        = 404
+	codeConflict        = 409
 	codeTooManyRequests = 429
 )
 

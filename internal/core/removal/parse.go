@@ -89,6 +89,8 @@ type Request struct {
 	Criterion v1alpha1.Criterion
 	// gracePeriodSeconds is the grace period that the client of a removal asks for; nil if it asks for none. See IsImmediate.
 	gracePeriodSeconds *int64
+	// preconditions are those of an eviction; nil if it has none. See FailedPrecondition.
+	preconditions *metav1.Preconditions
 	// Generation is the pod's generation after an update, and Containers are those that it restarts. They are 0 and nil for a removal.
 	Generation int64
 	Containers []v1alpha1.ContainerRestarts
@@ -209,7 +211,7 @@ func (r *Request) parseEviction(review *admissionv1.AdmissionRequest) error {
 	if options := eviction.DeleteOptions; options != nil {
 		// An eviction can request a dry run in its own options, which the review's dryRun does not reflect.
 		r.DryRun = r.DryRun || len(options.DryRun) > 0
-		r.gracePeriodSeconds = options.GracePeriodSeconds
+		r.gracePeriodSeconds, r.preconditions = options.GracePeriodSeconds, options.Preconditions
 	}
 	return nil
 }
