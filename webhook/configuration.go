@@ -46,7 +46,7 @@ type ConfigurationOptions struct {
 
 // DefaultExemptNamespaces returns the namespaces whose pods a cluster, or Breakwater, needs to recover.
 func DefaultExemptNamespaces() []string {
-	return append(webhookconfig.SystemNamespaces(), webhookconfig.DefaultNamespace)
+	return webhookconfig.DefaultExemptNamespaces()
 }
 
 // Configuration returns the configuration that makes the API server of a cell send every removal of a pod to the

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 	"github.com/breakwater-k8s/breakwater/internal/scheduling"
 )
 
@@ -75,6 +76,10 @@ func (r *conversion) read(kind Kind, object *unstructured.Unstructured) (v1alpha
 		return protector, false
 	}
 	r.warnOwner(object, "the protector")
+	if slices.Contains(webhookconfig.DefaultExemptNamespaces(), object.GetNamespace()) {
+		r.warn(ExemptNamespace, "Breakwater's webhook configurations leave out namespace %s, so that the protector denies no removal there: keep the %s",
+			object.GetNamespace(), kind.Title)
+	}
 	return protector, true
 }
 

@@ -1,6 +1,8 @@
 package convert
 
 import (
+	"strings"
+
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -39,6 +41,12 @@ func convertDisruptionBudget(r *conversion, object *unstructured.Unstructured, f
 	}
 	if !r.copyFloor(&to, from.MinAvailable, from.MaxUnavailable) {
 		return to, false
+	}
+	// Kubernetes never guarded relabels. Operators that move the label of the primary could otherwise not switch over at the floor.
+	to.Operations = []v1alpha1.Operation{v1alpha1.OperationDelete, v1alpha1.OperationEvict}
+	if keys := movingLabels(to.Selector); len(keys) > 0 {
+		r.warn(LabelsMove, "it selects pods by labels that controllers usually move between living pods (%s): like Kubernetes, the protector does not deny "+
+			"such a change; do not add Relabel to its operations, which would deny a switchover at the floor", strings.Join(keys, ", "))
 	}
 	r.warn(EvictionsOnly, "Kubernetes applies it only to evictions; the protector also denies deletions, including those of rollouts and scale-downs, "+
 		"unless its operations are [Evict]")

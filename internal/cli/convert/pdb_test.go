@@ -1,7 +1,12 @@
 package convert_test
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
+
+	"github.com/breakwater-k8s/breakwater/internal/cli/convert"
 )
 
 func TestPodDisruptionBudgets(t *testing.T) {
@@ -9,71 +14,76 @@ func TestPodDisruptionBudgets(t *testing.T) {
 	wantConversions(t, "policy/v1", "PodDisruptionBudget", map[string]conversionCase{
 		"a number": {
 			given:    `{minAvailable: 2, selector: {matchLabels: {app: web}}}`,
-			want:     `{minAvailable: 2, selector: {matchLabels: {app: web}}}`,
+			want:     `{operations: [Delete, Evict], minAvailable: 2, selector: {matchLabels: {app: web}}}`,
 			warnings: always + " UnhealthyPods",
 		},
 		"pods that are not ready may always be removed, in both": {
 			given:    `{minAvailable: 2, selector: {matchLabels: {app: web}}, unhealthyPodEvictionPolicy: AlwaysAllow}`,
-			want:     `{minAvailable: 2, selector: {matchLabels: {app: web}}}`,
+			want:     `{operations: [Delete, Evict], minAvailable: 2, selector: {matchLabels: {app: web}}}`,
 			warnings: always,
 		},
 		"pods that are not ready may be removed if enough others are ready": {
 			given:    `{minAvailable: 2, selector: {matchLabels: {app: web}}, unhealthyPodEvictionPolicy: IfHealthyBudget}`,
-			want:     `{minAvailable: 2, selector: {matchLabels: {app: web}}}`,
+			want:     `{operations: [Delete, Evict], minAvailable: 2, selector: {matchLabels: {app: web}}}`,
 			warnings: always + " UnhealthyPods",
 		},
 		"a percentage, and all operators": {
 			given: `{maxUnavailable: 30%, unhealthyPodEvictionPolicy: AlwaysAllow, selector: {matchExpressions: [{key: a, operator: In, values: [b, b]},
 				{key: a, operator: NotIn, values: [c]}, {key: d, operator: Exists}, {key: e, operator: DoesNotExist}]}}`,
-			want: `{maxUnavailable: 30%, selector: {matchExpressions: [{key: a, operator: In, values: [b, b]},
+			want: `{operations: [Delete, Evict], maxUnavailable: 30%, selector: {matchExpressions: [{key: a, operator: In, values: [b, b]},
 				{key: a, operator: NotIn, values: [c]}, {key: d, operator: Exists}, {key: e, operator: DoesNotExist}]}}`,
 			warnings: always + " PercentageBase",
 		},
 		"a percentage with leading zeros": {
 			given:    `{minAvailable: 0050%, unhealthyPodEvictionPolicy: AlwaysAllow, selector: {}}`,
-			want:     `{minAvailable: 50%, selector: {}}`,
+			want:     `{operations: [Delete, Evict], minAvailable: 50%, selector: {}}`,
 			warnings: always + " PercentageBase",
 		},
 		"none may be unavailable": {
 			given:    `{maxUnavailable: 0, unhealthyPodEvictionPolicy: AlwaysAllow, selector: {matchLabels: {app: web}}}`,
-			want:     `{maxUnavailable: 0, selector: {matchLabels: {app: web}}}`,
+			want:     `{operations: [Delete, Evict], maxUnavailable: 0, selector: {matchLabels: {app: web}}}`,
 			warnings: always + " NothingToSpare PercentageBase",
 		},
 		"all must be available": {
 			given:    `{minAvailable: 100%, unhealthyPodEvictionPolicy: AlwaysAllow, selector: {matchLabels: {app: web}}}`,
-			want:     `{minAvailable: 100%, selector: {matchLabels: {app: web}}}`,
+			want:     `{operations: [Delete, Evict], minAvailable: 100%, selector: {matchLabels: {app: web}}}`,
 			warnings: always + " NothingToSpare PercentageBase",
 		},
 		"no floor denies everything, in both": {
 			given:    `{unhealthyPodEvictionPolicy: AlwaysAllow, selector: {matchLabels: {app: web}}}`,
-			want:     `{maxUnavailable: 0, selector: {matchLabels: {app: web}}}`,
+			want:     `{operations: [Delete, Evict], maxUnavailable: 0, selector: {matchLabels: {app: web}}}`,
 			warnings: always + " NothingToSpare NothingToSpare PercentageBase",
 		},
 		"the empty selector chooses all pods": {
 			given:    `{minAvailable: 1, unhealthyPodEvictionPolicy: AlwaysAllow, selector: {}}`,
-			want:     `{minAvailable: 1, selector: {}}`,
+			want:     `{operations: [Delete, Evict], minAvailable: 1, selector: {}}`,
 			warnings: always,
 		},
 		"64 labels": {
 			given:    `{minAvailable: 1, unhealthyPodEvictionPolicy: AlwaysAllow, selector: {matchLabels: {` + repeatFormat(64, "k%d: v, ") + `}}}`,
-			want:     `{minAvailable: 1, selector: {matchLabels: {` + repeatFormat(64, "k%d: v, ") + `}}}`,
+			want:     `{operations: [Delete, Evict], minAvailable: 1, selector: {matchLabels: {` + repeatFormat(64, "k%d: v, ") + `}}}`,
 			warnings: always,
 		},
 		"1000 values": {
 			given:    `{minAvailable: 1, unhealthyPodEvictionPolicy: AlwaysAllow, selector: {matchExpressions: [{key: a, operator: In, values: [` + repeatFormat(1000, "v%d, ") + `]}]}}`,
-			want:     `{minAvailable: 1, selector: {matchExpressions: [{key: a, operator: In, values: [` + repeatFormat(1000, "v%d, ") + `]}]}}`,
+			want:     `{operations: [Delete, Evict], minAvailable: 1, selector: {matchExpressions: [{key: a, operator: In, values: [` + repeatFormat(1000, "v%d, ") + `]}]}}`,
 			warnings: always,
 		},
 		"a field of a later Kubernetes version": {
 			given:    `{minAvailable: 1, unhealthyPodEvictionPolicy: AlwaysAllow, selector: {}, fromTheFuture: 1}`,
-			want:     `{minAvailable: 1, selector: {}}`,
+			want:     `{operations: [Delete, Evict], minAvailable: 1, selector: {}}`,
 			warnings: always + " Ignored",
 		},
 		"an object with a controller": {
 			metadata: `ownerReferences: [{apiVersion: kafka.strimzi.io/v1, kind: Kafka, name: k, uid: u, controller: true}]`,
 			given:    `{minAvailable: 1, unhealthyPodEvictionPolicy: AlwaysAllow, selector: {}}`,
-			want:     `{minAvailable: 1, selector: {}}`,
+			want:     `{operations: [Delete, Evict], minAvailable: 1, selector: {}}`,
 			warnings: "DoesNotFollow " + always,
+		},
+		"the primary of a database": {
+			given:    `{minAvailable: 1, unhealthyPodEvictionPolicy: AlwaysAllow, selector: {matchLabels: {cluster: orders, role: primary}}}`,
+			want:     `{operations: [Delete, Evict], minAvailable: 1, selector: {matchLabels: {cluster: orders, role: primary}}}`,
+			warnings: always + " LabelsMove",
 		},
 		"no selector":                         {given: `{minAvailable: 1}`, warnings: "ProtectsNothing!"},
 		"a selector that contradicts itself":  {given: `{minAvailable: 1, selector: {matchLabels: {a: b}, matchExpressions: [{key: a, operator: DoesNotExist}]}}`, warnings: "ProtectsNothing!"},
@@ -96,11 +106,25 @@ func TestPodDisruptionBudgets(t *testing.T) {
 	})
 }
 
+// Their webhooks never deny a removal there.
+func TestBudgetsOfExemptNamespaces(t *testing.T) {
+	for namespace, exempt := range map[string]bool{"kube-system": true, "kube-public": true, "kube-node-lease": true, "breakwater-system": true, "shop": false} {
+		result := convert.Convert([]convert.Source{source(t, fmt.Sprintf("{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: dns, namespace: %s}, "+
+			"spec: {minAvailable: 1, unhealthyPodEvictionPolicy: AlwaysAllow, selector: {matchLabels: {k8s-app: dns}}}}", namespace))})
+		at := slices.IndexFunc(result.Warnings, func(w convert.Warning) bool { return w.Reason == convert.ExemptNamespace })
+		if at >= 0 != exempt || len(result.Protectors) != 1 {
+			t.Errorf("%s: %d protectors and warnings %v, want one protector and a warning that the namespace is exempt: %v", namespace, len(result.Protectors), result.Warnings, exempt)
+		} else if exempt && !strings.Contains(result.Warnings[at].Message, "keep the PodDisruptionBudget") {
+			t.Errorf("%s: warning %q, want advice to keep the budget", namespace, result.Warnings[at].Message)
+		}
+	}
+}
+
 func TestPodDisruptionBudgetsOfV1beta1(t *testing.T) {
 	wantConversions(t, "policy/v1beta1", "PodDisruptionBudget", map[string]conversionCase{
 		"a number": {
 			given:    `{minAvailable: 2, selector: {matchLabels: {app: web}}}`,
-			want:     `{minAvailable: 2, selector: {matchLabels: {app: web}}}`,
+			want:     `{operations: [Delete, Evict], minAvailable: 2, selector: {matchLabels: {app: web}}}`,
 			warnings: "EvictionsOnly OneCluster UnhealthyPods",
 		},
 		"the empty selector matches no pod": {given: `{minAvailable: 1, selector: {}}`, warnings: "ProtectsNothing!"},

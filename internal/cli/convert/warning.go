@@ -14,6 +14,10 @@ type Reason string
 const (
 	// EvictionsOnly: the source guards only evictions, the protector also deletions.
 	EvictionsOnly Reason = "EvictionsOnly"
+	// LabelsMove: the selector uses labels that controllers move between living pods.
+	LabelsMove Reason = "LabelsMove"
+	// ExemptNamespace: the webhooks do not review removals in the namespace.
+	ExemptNamespace Reason = "ExemptNamespace"
 	// OneCluster: the source counts the pods of its cluster, the protector those of all cells.
 	OneCluster Reason = "OneCluster"
 	// UnhealthyPods: the source can deny evictions of pods that are not ready, the protector never does.
@@ -60,7 +64,7 @@ const (
 
 // Reasons returns all reasons, in the order in which docs/how-to/migrate.md explains them.
 func Reasons() []Reason {
-	return []Reason{EvictionsOnly, OneCluster, UnhealthyPods, NothingToSpare, PercentageBase, Retained, ExemptNotCounted, DoesNotFollow,
+	return []Reason{EvictionsOnly, LabelsMove, ExemptNamespace, OneCluster, UnhealthyPods, NothingToSpare, PercentageBase, Retained, ExemptNotCounted, DoesNotFollow,
 		BothMustAdmit, PodsAlone, DaemonSets, KeepsOwn, Contradicts, Renamed, Ignored, OutOfRange, Repeated, ProtectsNothing, ChoosesNothing,
 		AddsNothing, Malformed, NotPossible}
 }

@@ -21,6 +21,10 @@ func RingWebhooks(ring string, configurations []admissionregistrationv1.Mutating
 // SystemNamespaces returns the namespaces of Kubernetes itself.
 func SystemNamespaces() []string { return []string{"kube-system", "kube-public", "kube-node-lease"} }
 
+// DefaultExemptNamespaces returns the namespaces that the webhooks for removals leave out unless another list is configured: a cluster, or
+// Breakwater, needs their pods to recover.
+func DefaultExemptNamespaces() []string { return append(SystemNamespaces(), DefaultNamespace) }
+
 // DefaultNamespace is the namespace of Breakwater where none is configured.
 const DefaultNamespace = "breakwater-system"
 
