@@ -74,6 +74,7 @@ func (r *reconciler) aggregate(ctx context.Context, key types.NamespacedName, p 
 		r.observePods,        // rules 4, 5: a count and the states of the reservations, from one snapshot
 		r.setCounts,          // rule 4(a): the counts of that snapshot
 		r.setExpectation,     // rules 13, 16: what workloads request
+		r.setExemption,       // rule 19: a namespace whose removals are not checked is not guarded
 		r.stampCounts,        // rule 5: epoch, holder and version
 		r.settleReservations, // rules 4(a), 4(b): in the write that sets the counts
 	} {
@@ -225,6 +226,7 @@ func (r *reconciler) writeUncounted(p *v1alpha1.PodProtector, unknown targetResu
 	cell := r.entries.ensure(p)
 	stored := cell.Aggregation
 	cell.Aggregation = v1alpha1.Aggregation{
+		Exempt: stored.Exempt, ExemptProblem: stored.ExemptProblem,
 		TargetProblem: unknown.problem, LastEventTime: metav1.NewMicroTime(r.clock.now()),
 		SnapshotVersion: stored.SnapshotVersion, SettledVersion: stored.SettledVersion,
 		TermVersion: formatVersion(r.start.version),

@@ -24,6 +24,8 @@ func summarize(p *v1alpha1.PodProtector, now time.Time) {
 	setSpreadCondition(p)
 	setForceDeletableCondition(p)
 	setExpectationCondition(p, now)
+	setPodsMatchedCondition(p)
+	setGuardedCondition(p)
 }
 
 func readyCondition(p *v1alpha1.PodProtector) metav1.Condition {

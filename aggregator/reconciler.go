@@ -34,6 +34,8 @@ type reconciler struct {
 	reads       *aliveReads
 	pods        *podObserver
 	workloads   *workloadResolver
+	// exemptions are the namespaces that the cell's API server excludes from reviews; nil if they are not determined.
+	exemptions *exemptions
 	// states are those of the parts, for protectors that are not counted any more.
 	states protectorStates
 	// shares moves the shares of the cell; nil if it has none. ofShares reports that this leadership counts for shares, and for nothing else.

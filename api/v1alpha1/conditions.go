@@ -45,8 +45,16 @@ const (
 	// ConditionListed of a Cell that comes from an inventory: the inventory has its entry, which provides the kubeconfig. The
 	// inventory controller writes it.
 	ConditionListed = "Listed"
-	// ConditionGuarded of a Cell: its cluster calls the webhook for removals of its pods. The topology controller writes it.
+	// ConditionGuarded of a Cell: its cluster calls the webhook for removals of its pods. The topology controller writes it. Of a
+	// PodProtector: the clusters of its cells call the webhook for removals in its namespace. The aggregators write it. It is absent
+	// until a cluster does not, or the aggregator of a cell cannot determine that.
 	ConditionGuarded = "Guarded"
+	// ConditionPodsMatched of a PodProtector: at least one cell has a pod that it selects. The aggregators write it. It is absent
+	// until no cell has such a pod.
+	ConditionPodsMatched = "PodsMatched"
+	// ConditionLabelsIgnored of a Cell: workloads in its cluster have the label breakwater.dev/protect, which has no effect there,
+	// because the generator reads it in the core cluster. The aggregator writes it. It is absent until there is such a workload.
+	ConditionLabelsIgnored = "LabelsIgnored"
 	// ConditionJoined of a Cell in its own cluster: the shares of the cell move, because its aggregator reaches the core cluster. The
 	// aggregator writes it if the cell has shares.
 	ConditionJoined = "Joined"
@@ -131,6 +139,30 @@ const (
 	ReasonKindNotServed = "KindNotServed"
 	// ReasonKindNotListed, KindsServed: the generator has no permission to list a kind that the policy names, or the list failed.
 	ReasonKindNotListed = "KindNotListed"
+)
+
+// Reasons of conditions about pods and workloads that look protected and are not.
+const (
+	// ReasonNamespaceExempt, Guarded of a PodProtector: the clusters of some cells do not call the webhook for removals in the
+	// namespace; the message names the cells and the causes.
+	ReasonNamespaceExempt = "NamespaceExempt"
+	// ReasonNamespaceGuarded, Guarded of a PodProtector: the clusters of all counted cells call the webhook again.
+	ReasonNamespaceGuarded = "NamespaceGuarded"
+	// ReasonPodsMatched, PodsMatched: some cell has a pod that the protector selects.
+	ReasonPodsMatched = "PodsMatched"
+	// ReasonNoPodMatches, PodsMatched: no cell has a pod that the protector selects. The selector may have a mistake.
+	ReasonNoPodMatches = "NoPodMatches"
+	// ReasonScaledToZero, PodsMatched, TargetResolved: the workload of the protector is scaled to 0, so that nothing is protected
+	// until it is scaled up. In TargetResolved the status is True: the workload exists.
+	ReasonScaledToZero = "ScaledToZero"
+	// ReasonNoEffectInCell, LabelsIgnored, an event on the workload: the label breakwater.dev/protect has no effect in the cluster of
+	// the cell.
+	ReasonNoEffectInCell = "NoEffectInCell"
+	// ReasonLabelsHaveEffect, LabelsIgnored is false: no workload in the cluster has the label without a protector any more.
+	ReasonLabelsHaveEffect = "LabelsHaveEffect"
+	// ReasonUnknownKey, an event on a workload: it has a label or annotation with the prefix breakwater.dev/ whose key or value has no
+	// effect; the message has the right spelling.
+	ReasonUnknownKey = "UnknownKey"
 )
 
 // Reasons of the condition DecreasePending.

@@ -423,8 +423,8 @@ type PodProtectorStatus struct {
 	// +optional
 	Cells []PodProtectorCell `json:"cells,omitempty"`
 
-	// Conditions are Ready, SpreadSatisfied, ForceDeletable and ExpectationBelowPods, written by aggregators, and TargetResolved, written
-	// by the generator.
+	// Conditions are Ready, SpreadSatisfied, ForceDeletable, ExpectationBelowPods, PodsMatched and Guarded, written by aggregators, and
+	// TargetResolved, written by the generator.
 	//
 	// +listType=map
 	// +listMapKey=type
@@ -610,6 +610,18 @@ type Aggregation struct {
 	// +optional
 	Spread *CellDomains `json:"spread,omitempty"`
 
+	// Exempt is the reason why the API server of the cell does not call the webhook for removals in the protector's namespace. It is
+	// unset if the API server does, or if the aggregator has not determined it.
+	//
+	// +optional
+	Exempt Exemption `json:"exempt,omitempty"`
+
+	// ExemptProblem is the reason why the aggregator cannot determine whether the API server calls the webhook.
+	//
+	// +kubebuilder:validation:MaxLength=512
+	// +optional
+	ExemptProblem string `json:"exemptProblem,omitempty"`
+
 	// CountedSpec is a hash of the parts of the spec that the counts depend on. Decisions ignore counts made by another spec: the
 	// cell counts as zero until its aggregator has counted again. It is empty if the aggregator cannot count.
 	CountedSpec string `json:"countedSpec"`
@@ -659,6 +671,21 @@ type Aggregation struct {
 	// +optional
 	TermVersion string `json:"termVersion,omitempty"`
 }
+
+// Exemption is the reason why an API server does not call the webhook for removals in a namespace.
+//
+// +kubebuilder:validation:Enum=Label;NamespaceSelector;NoWebhook
+type Exemption string
+
+// The reasons.
+const (
+	// ExemptLabel means that the namespace has the label breakwater.dev/exempt=true.
+	ExemptLabel Exemption = "Label"
+	// ExemptNamespaceSelector means that the namespaceSelector of the webhook excludes the namespace.
+	ExemptNamespaceSelector Exemption = "NamespaceSelector"
+	// ExemptNoWebhook means that no webhook configuration calls the webhook for removals in the cell.
+	ExemptNoWebhook Exemption = "NoWebhook"
+)
 
 // Target is the workload that targetRef names, in one cell.
 type Target struct {

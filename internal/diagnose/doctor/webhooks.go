@@ -14,7 +14,7 @@ import (
 )
 
 // restoreWebhooks says how to restore the webhook configurations of Breakwater.
-const restoreWebhooks = "Sync the chart breakwater, or apply what breakwater webhook-config prints."
+const restoreWebhooks = webhookconfig.RestoreWebhooks
 
 // checkGuarding judges whether the API server of a cell sends every removal of its pods to the webhook.
 func checkGuarding(c *Cell) []Finding {

@@ -1,0 +1,41 @@
+package aggregator
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+)
+
+// setPodsMatchedCondition writes whether a protector has any pod to protect. A protector that always had one does not get this condition.
+func setPodsMatchedCondition(p *v1alpha1.PodProtector) {
+	matched := metav1.Condition{Type: v1alpha1.ConditionPodsMatched, Status: metav1.ConditionFalse, ObservedGeneration: p.Generation}
+	switch quota.MatchOf(p) {
+	case quota.MatchUnknown:
+		return // what was found before stays, for as long as the cells count again
+	case quota.MatchPods:
+		if meta.FindStatusCondition(p.Status.Conditions, matched.Type) == nil {
+			return
+		}
+		matched.Status, matched.Reason, matched.Message = metav1.ConditionTrue, v1alpha1.ReasonPodsMatched, "At least one cell has a pod that this PodProtector selects."
+	case quota.MatchScaledToZero:
+		matched.Reason = v1alpha1.ReasonScaledToZero
+		matched.Message = "Its workload is scaled to 0: nothing is protected until it is scaled up."
+	case quota.MatchNothing:
+		matched.Reason = v1alpha1.ReasonNoPodMatches
+		matched.Message = noPodMatchesMessage(p)
+	}
+	meta.SetStatusCondition(&p.Status.Conditions, matched)
+}
+
+func noPodMatchesMessage(p *v1alpha1.PodProtector) string {
+	if ref := p.Spec.TargetRef; ref != nil {
+		return fmt.Sprintf("No cell has a pod of %s %s in namespace %s: nothing is protected. Find out why its pods do not exist: kubectl describe -n %s %s/%s "+
+			"in the clusters of the cells.", ref.Kind, ref.Name, p.Namespace, p.Namespace, ref.Kind, ref.Name)
+	}
+	return fmt.Sprintf("No cell has a pod in namespace %s that the selector matches: nothing is protected. Compare the selector with the labels of the pods: "+
+		"kubectl get pods -n %s --show-labels in the clusters of the cells.", p.Namespace, p.Namespace)
+}
