@@ -55,7 +55,9 @@ func newExemptions(cell string, client kubernetes.Interface, objects metadata.In
 	for _, setUp := range []func() error{
 		func() error { return e.configurations.SetTransform(stripConfiguration) },
 		func() error { return e.namespaces.SetTransform(stripNamespace) },
-		func() error { return e.configurations.SetWatchErrorHandler(e.recordError("list validatingwebhookconfigurations")) },
+		func() error {
+			return e.configurations.SetWatchErrorHandler(e.recordError("list validatingwebhookconfigurations"))
+		},
 		func() error { return e.namespaces.SetWatchErrorHandler(e.recordError("list namespaces")) },
 		func() error { return addHandler(e.configurations, e.configurationChanged) },
 		func() error { return addHandler(e.namespaces, e.namespaceChanged) },

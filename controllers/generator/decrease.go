@@ -34,6 +34,7 @@ type decreaseLimiter struct {
 	brake   Brake
 	live    client.Reader
 	kinds   *Kinds
+	source  *sourceEvents
 	retries *retries
 }
 
@@ -42,6 +43,9 @@ func (l *decreaseLimiter) decide(ctx context.Context, ref policy.Ref, request br
 	answer, err := l.brake.Decide(ctx, request)
 	if err != nil {
 		return "", fmt.Errorf("decide on a large decrease: %w", err)
+	}
+	if answer.Verdict == brake.Held {
+		l.source.emitHeld(request)
 	}
 	l.retries.retryAfter(ref, answer.Retry)
 	return answer.Verdict, nil

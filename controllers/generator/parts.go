@@ -47,7 +47,8 @@ type dependencies struct {
 func newReconciler(d dependencies) *Reconciler {
 	retry := &retries{}
 	policies := &policyChooser{cache: d.client, live: d.live, kinds: d.kinds, selector: d.selector}
-	decreases := &decreaseLimiter{brake: d.brake, live: d.live, kinds: d.kinds, retries: retry}
+	onSource := &sourceEvents{recorder: d.events, selector: d.selector}
+	decreases := &decreaseLimiter{brake: d.brake, live: d.live, kinds: d.kinds, source: onSource, retries: retry}
 	conditions := &conditionWriter{clusters.Announcer{Status: d.client, Live: d.live, Events: d.events, Owner: Name, Action: "Resolve"}}
 	finalizer := &sourceFinalizer{d.client, d.kinds}
 	release := &releaser{
@@ -55,11 +56,11 @@ func newReconciler(d dependencies) *Reconciler {
 		finalizer: finalizer, retries: retry, metrics: d.metrics,
 	}
 	return &Reconciler{
-		cache: d.client, kinds: d.kinds, policies: policies, releaser: release, retries: retry, metrics: d.metrics, tracer: d.tracer,
+		cache: d.client, kinds: d.kinds, policies: policies, releaser: release, source: onSource, retries: retry, metrics: d.metrics, tracer: d.tracer,
 		retainer: &retainer{cache: d.client, live: d.live, kinds: d.kinds, decreases: decreases, conditions: conditions, releaser: release},
 		protection: &protection{
 			live: d.live, kinds: d.kinds, losses: d.losses, applier: &applier{d.client}, decreases: decreases, conditions: conditions,
-			finalizer: finalizer, releaser: release, events: d.events, retries: retry, metrics: d.metrics,
+			finalizer: finalizer, releaser: release, events: d.events, source: onSource, retries: retry, metrics: d.metrics,
 		},
 	}
 }

@@ -30,6 +30,7 @@ type protection struct {
 	finalizer  *sourceFinalizer
 	releaser   *releaser
 	events     events.EventRecorder
+	source     *sourceEvents
 	retries    *retries
 	metrics    *Metrics
 }
@@ -102,6 +103,7 @@ func (p *protection) ensureProtector(
 			return classifyWriteError(err, "apply the PodProtector")
 		}
 		p.metrics.writes.WithLabelValues("update").Inc()
+		p.source.emitProtected(source, protector, wanted)
 		log.FromContext(ctx).Info("Updated PodProtector", "protector", klog.KObj(protector), "floor", wanted.Object.Spec.MinAvailable)
 	}
 	return p.announceExisting(ctx, ref, source, protector, existingSourceCondition(ref, protector, wanted, choice))
@@ -156,6 +158,7 @@ func (p *protection) create(
 	}
 	p.retries.retryAfter(ref, clusters.RecheckInterval)
 	p.metrics.writes.WithLabelValues("create").Inc()
+	p.source.emitProtected(source, nil, wanted)
 	log.FromContext(ctx).Info("Created PodProtector", "protector", klog.KObj(wanted.Object), "floor", wanted.Object.Spec.MinAvailable)
 	return protected, p.conditions.announce(ctx, wanted.Object, existingSourceCondition(ref, wanted.Object, wanted, choice))
 }

@@ -37,6 +37,7 @@ type Reconciler struct {
 	protection *protection
 	releaser   *releaser
 	retainer   *retainer
+	source     *sourceEvents
 	retries    *retries
 	metrics    *Metrics
 	tracer     *tracing.Tracer
@@ -92,6 +93,7 @@ func (r *Reconciler) reconcileProtectors(ctx context.Context, ref policy.Ref, so
 			return ignored, err
 		}
 	}
+	r.source.emitMistakes(source)
 	choice, err := r.policies.choose(ctx, ref, source, protectors)
 	switch {
 	case err != nil:

@@ -11,6 +11,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/core/policy"
 )
 
 // CacheOptions omit from memory what the generator does not use. The cache holds all workloads, not only selected ones: the generator must
@@ -38,11 +39,21 @@ func strip[T any](change func(T)) cache.TransformFunc {
 	}
 }
 
-// stripObjectMeta returns the metadata that the generator uses. Its only annotation is the confirmation.
+// stripObjectMeta returns the metadata that the generator uses. Its only annotations are the confirmation, and those with the prefix of
+// Breakwater that have no effect on a workload. Others that Breakwater sets change often.
 func stripObjectMeta(object *metav1.ObjectMeta) metav1.ObjectMeta {
 	var annotations map[string]string
-	if confirmed, ok := object.Annotations[v1alpha1.AnnotationConfirmRelease]; ok {
-		annotations = map[string]string{v1alpha1.AnnotationConfirmRelease: confirmed}
+	keep := func(key string) {
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations[key] = object.Annotations[key]
+	}
+	if _, ok := object.Annotations[v1alpha1.AnnotationConfirmRelease]; ok {
+		keep(v1alpha1.AnnotationConfirmRelease)
+	}
+	for _, mistake := range policy.Mistakes(v1alpha1.KeyOnWorkload, nil, object.Annotations) {
+		keep(mistake.Key)
 	}
 	return metav1.ObjectMeta{
 		Namespace:         object.Namespace,

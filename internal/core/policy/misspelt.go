@@ -137,7 +137,9 @@ func closestKey(on v1alpha1.KeyTarget, name string) (closest *v1alpha1.Key, ok b
 	if len(candidates) == 0 {
 		return nil, false
 	}
-	best := slices.MinFunc(candidates, func(a, b candidate) int { return cmp.Or(cmp.Compare(a.away, b.away), cmp.Compare(a.elsewhere, b.elsewhere)) })
+	best := slices.MinFunc(candidates, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(a.away, b.away), cmp.Compare(a.elsewhere, b.elsewhere))
+	})
 	return best.key, true
 }
 

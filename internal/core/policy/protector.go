@@ -21,6 +21,8 @@ type Protector struct {
 	Object *v1alpha1.PodProtector
 	// Tuning is the part of spec.admissionHistory that the policy sets.
 	Tuning *v1alpha1.AdmissionHistoryTuning
+	// Replicas is the number of pods that the source wants over all cells; nil if only the cells have the number.
+	Replicas *int32
 	// Reason and Message explain the protector to users. The reason is SourceFound, or the reason of a floor that the owner may not
 	// expect.
 	Reason  string
@@ -108,6 +110,11 @@ func protector(source Source, w *Workload, origin Origin) (Protector, error) {
 			wanted.Message += " By " + origin.Policy + "."
 		}
 	}
+	if w.Replicas != nil && *w.Replicas == 0 {
+		wanted.Reason = v1alpha1.ReasonScaledToZero
+		wanted.Message = fmt.Sprintf("%s%s is scaled to 0: nothing is protected until it is scaled up.", ref, partText(w.Part))
+	}
+	wanted.Replicas = w.Replicas
 	return wanted, nil
 }
 
