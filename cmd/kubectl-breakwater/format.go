@@ -119,6 +119,20 @@ func isOrAre(n int) string {
 	return strconv.Itoa(n) + " are"
 }
 
+// gapText returns a short description of a gap, and its style.
+func gapText(gap status.Gap) (string, textStyle) {
+	switch gap {
+	case status.GapUnguarded:
+		return "NOT GUARDED", bad
+	case status.GapGuardUnknown:
+		return "guard unknown", warn
+	case status.GapNoPods:
+		return "matches no pod", warn
+	default:
+		return "scaled to 0", plain
+	}
+}
+
 // stateText returns a short description of a protector's state and its style.
 func stateText(v *status.Protector) (string, textStyle) {
 	var stale []string
@@ -142,6 +156,18 @@ func stateText(v *status.Protector) (string, textStyle) {
 		text += fmt.Sprintf("; %d above expected", v.AboveExpected)
 		if as == good {
 			as = warn
+		}
+	}
+	for _, gap := range v.Gaps {
+		words, style := gapText(gap)
+		switch {
+		case text == "ok":
+			text, as = words, style
+		default:
+			text += "; " + words
+			if style == bad || as == good {
+				as = style
+			}
 		}
 	}
 	if v.DecreasePending != nil {

@@ -57,7 +57,7 @@ func (s *statusTree) text() string {
 	s.addDenials(root)
 	s.addSpread(root)
 	s.addConditions(root)
-	return head + s.verdictText() + s.expectationText() + s.decreaseText() + root.lines(s.width, s.coloured)
+	return head + s.gapsText() + s.verdictText() + s.expectationText() + s.decreaseText() + root.lines(s.width, s.coloured)
 }
 
 // decreaseText describes a requested decrease that has not taken effect, and how to confirm it.
@@ -82,6 +82,15 @@ func (s *statusTree) expectationText() string {
 		s.indented("The floor may be too low. The condition ExpectationBelowPods has the cause and the remedy.")
 }
 
+// gapsText describes why the protector looks effective and is not, and what to do.
+func (s *statusTree) gapsText() (text string) {
+	for _, gap := range s.Gaps {
+		words, style := gapText(gap)
+		text += style.apply(strings.ToUpper(words[:1])+words[1:]+".", s.coloured) + "\n" + s.indented(s.MessageOf(gap.Condition()))
+	}
+	return text
+}
+
 // verdictText describes the most important result.
 func (s *statusTree) verdictText() string {
 	if s.Refuses == "" {
@@ -89,11 +98,13 @@ func (s *statusTree) verdictText() string {
 		if s.Floor.Pods != nil && *s.Floor.Pods == 0 {
 			word = "Denies nothing: its floor is 0."
 		}
-		as := good
-		if s.AboveExpected > 0 {
-			as = warn
+		switch {
+		case s.AboveExpected > 0:
+			return warn.apply(word, s.coloured) + "\n"
+		case len(s.Gaps) > 0:
+			return word + "\n"
 		}
-		return as.apply(word, s.coloured) + "\n"
+		return good.apply(word, s.coloured) + "\n"
 	}
 	why, do := denialAdvice(s.Protector)
 	if s.NeedsAllPods() {

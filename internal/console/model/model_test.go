@@ -53,6 +53,11 @@ func condition(kind string, status metav1.ConditionStatus) func(*v1alpha1.PodPro
 	}
 }
 
+func scaledToZero(p *v1alpha1.PodProtector) {
+	condition(v1alpha1.ConditionPodsMatched, "False")(p)
+	p.Status.Conditions[0].Reason = v1alpha1.ReasonScaledToZero
+}
+
 func TestRowOfStates(t *testing.T) {
 	half := intstr.FromString("50%")
 	for claim, c := range map[string]struct {
@@ -72,6 +77,11 @@ func TestRowOfStates(t *testing.T) {
 		"its target vanished":                  {protector(1, 5, 0, condition(v1alpha1.ConditionTargetResolved, "False")), []model.State{model.StateVanished}},
 		"its spread is unsatisfied":            {protector(1, 5, 0, condition(v1alpha1.ConditionSpreadSatisfied, "False")), []model.State{model.StateSpread}},
 		"other protectors cover the same pods": {protector(1, 5, 0, condition(v1alpha1.ConditionOverlapping, "True")), []model.State{model.StateOverlapping}},
+		"its namespace is exempt":              {protector(1, 5, 0, condition(v1alpha1.ConditionGuarded, "False")), []model.State{model.StateUnguarded}},
+		"whether it is exempt is unknown":      {protector(1, 5, 0, condition(v1alpha1.ConditionGuarded, "Unknown")), []model.State{model.StateGuardUnknown}},
+		"it is guarded again":                  {protector(1, 5, 0, condition(v1alpha1.ConditionGuarded, "True")), nil},
+		"no pod matches it":                    {protector(0, 0, 0, condition(v1alpha1.ConditionPodsMatched, "False")), []model.State{model.StateNoPods}},
+		"its workload is scaled to 0":          {protector(0, 0, 0, scaledToZero), []model.State{model.StateScaledToZero}},
 		"maxConcurrentLag is reached":          {protector(1, 5, 1, func(p *v1alpha1.PodProtector) { p.Spec.AdmissionHistory.MaxConcurrentLag = 1 }), []model.State{model.StateAtFloor}},
 		"it was restored, unready":             {protector(3, 5, 0, func(p *v1alpha1.PodProtector) { p.Annotations = map[string]string{v1alpha1.AnnotationRestored: ""} }), []model.State{model.StateRestored, model.StateAtFloor}},
 	} {

@@ -28,12 +28,18 @@ const (
 	StateAtFloor       State = "at-floor"       // no removal would be admitted
 	StateSpread        State = "spread"         // its pods are not distributed as requested
 	StateOverlapping   State = "overlapping"    // other protectors cover the same pods
+
+	StateUnguarded    State = "unguarded"      // the cluster of a cell does not call the webhook for its namespace
+	StateGuardUnknown State = "guard-unknown"  // it is unknown whether one does
+	StateNoPods       State = "no-pods"        // no cell has a pod that it selects
+	StateScaledToZero State = "scaled-to-zero" // its workload is scaled to 0, which is no alarm
 )
 
 // States returns all states, worst first.
 func States() []State {
 	return []State{
-		StateBelowFloor, StateFloorUnknown, StateNotCounted, StateAboveExpected, StateVanished, StateRestored, StateRefused, StateAtFloor, StateSpread, StateOverlapping,
+		StateUnguarded, StateBelowFloor, StateFloorUnknown, StateNotCounted, StateAboveExpected, StateVanished, StateRestored, StateRefused, StateNoPods,
+		StateGuardUnknown, StateAtFloor, StateSpread, StateOverlapping, StateScaledToZero,
 	}
 }
 
@@ -97,20 +103,25 @@ func statesOf(p *v1alpha1.PodProtector, row Row, budget quota.Budget) (states []
 	is := func(kind string, value metav1.ConditionStatus) bool {
 		return meta.IsStatusConditionPresentAndEqual(p.Status.Conditions, kind, value)
 	}
+	has := func(gap status.Gap) bool { return slices.Contains(status.GapsOf(p), gap) }
 	_, isRecreated := p.Annotations[v1alpha1.AnnotationRestored]
 	for _, s := range []struct {
 		state State
 		holds bool
 	}{
+		{StateUnguarded, has(status.GapUnguarded)},
 		{StateBelowFloor, row.FloorKnown && row.Cells > 0 && budget.Left() < 0},
 		{StateFloorUnknown, !row.FloorKnown && row.Cells > 0},
 		{StateNotCounted, row.Cells == 0},
 		{StateAboveExpected, status.AboveExpected(p) > 0},
 		{StateVanished, is(v1alpha1.ConditionTargetResolved, metav1.ConditionFalse)},
 		{StateRestored, isRecreated || quota.IsRestorePending(p)},
+		{StateNoPods, has(status.GapNoPods)},
+		{StateGuardUnknown, has(status.GapGuardUnknown)},
 		{StateAtFloor, row.FloorKnown && row.Cells > 0 && row.Floor > 0 && budget.Left() >= 0 && row.Allowed == 0},
 		{StateSpread, is(v1alpha1.ConditionSpreadSatisfied, metav1.ConditionFalse)},
 		{StateOverlapping, is(v1alpha1.ConditionOverlapping, metav1.ConditionTrue)},
+		{StateScaledToZero, has(status.GapScaledToZero)},
 	} {
 		if s.holds {
 			states = append(states, s.state)

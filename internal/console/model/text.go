@@ -30,6 +30,14 @@ func StateText(s State) string {
 		return "spread unsatisfied"
 	case StateOverlapping:
 		return "overlapping"
+	case StateUnguarded:
+		return "not guarded"
+	case StateGuardUnknown:
+		return "guard unknown"
+	case StateNoPods:
+		return "matches no pod"
+	case StateScaledToZero:
+		return "scaled to 0"
 	default:
 		return string(s)
 	}

@@ -65,6 +65,9 @@ const (
 	sourceVanished
 	noSuchCell
 	formerDefaultOperations
+	guardUnknown
+	matchesNoPod
+	scaledToZero
 	problemCount
 )
 
@@ -105,6 +108,17 @@ func protectorProblems() []protectorProblem {
 		Warning, "Label changes that take pods out of coverage are not guarded, because spec.operations lacks Relabel (an old default): %s.",
 		"Add Relabel to spec.operations, or to the ProtectionPolicy: docs/how-to/upgrade.md.", "", nil,
 	}
+	all[guardUnknown] = protectorProblem{
+		Warning, "Whether the clusters of their cells call the webhook for removals in their namespaces is unknown: %s.",
+		"Grant the permission that kubectl breakwater status PROTECTOR names: run breakwater join again, or sync the chart breakwater, in the cluster of the cell.", "cell-unguarded", nil,
+	}
+	all[matchesNoPod] = protectorProblem{
+		Warning, "No cell has a pod that they select, so that nothing is protected: %s.",
+		"Compare the selector (kubectl breakwater status PROTECTOR) with the labels of the pods: kubectl get pods -n NAMESPACE --show-labels.", "", nil,
+	}
+	all[scaledToZero] = protectorProblem{
+		OK, "Their workloads are scaled to 0: nothing is protected until they are scaled up: %s.", "", "", nil,
+	}
 	return all
 }
 
@@ -127,6 +141,9 @@ func problemsOf(p *status.Protector, late map[string]time.Duration, now time.Tim
 	add(cellDraining, refuses(quota.DeniedDraining))
 	add(belowFloor, p.BelowFloor() > 0 && len(kinds)+len(p.Uncounted) == 0) // pods that are not counted are not missing
 	add(sourceVanished, slices.ContainsFunc(p.Conditions, func(c status.Condition) bool { return c.Reason == v1alpha1.ReasonSourceVanished }))
+	add(guardUnknown, slices.Contains(p.Gaps, status.GapGuardUnknown))
+	add(matchesNoPod, slices.Contains(p.Gaps, status.GapNoPods))
+	add(scaledToZero, slices.Contains(p.Gaps, status.GapScaledToZero))
 	add(noSuchCell, slices.ContainsFunc(p.Cells, func(s status.Contribution) bool { return s.NoCell }))
 	return kinds
 }

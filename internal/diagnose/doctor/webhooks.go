@@ -91,27 +91,12 @@ func checkExempt(c *Cell, cores []Core) []Finding {
 		if !protected[space.Name] || len(c.Namespaces) > 0 && !slices.Contains(c.Namespaces, space.Name) {
 			continue
 		}
-		if why := exemptionReason(c, space.Labels); why != "" {
-			remedy := restoreWebhooks
-			if space.Labels[v1alpha1.LabelExempt] == "true" {
-				remedy = "If the emergency is over: kubectl label namespace " + space.Name + " " + v1alpha1.LabelExempt + "-"
-			}
-			found = append(found, f.finding(Warning, fmt.Sprintf("Namespace %s has protectors, but its API server does not send removals in it to the webhook: %s.", space.Name, why), remedy, ""))
+		if exemption, why := webhookconfig.ExemptionOf(c.Name, space.Labels, c.Configurations.Value); exemption != "" && exemption != v1alpha1.ExemptNoWebhook {
+			_, remedy := webhookconfig.DescribeExemption(exemption, space.Name, c.Name)
+			found = append(found, f.finding(Problem, fmt.Sprintf("Namespace %s has protectors, but its API server does not send removals in it to the webhook: %s.", space.Name, why), remedy, ""))
 		}
 	}
 	return f.orOK(found, "No namespace with protectors is exempt.")
-}
-
-// exemptionReason says why no webhook is called for deletions in a namespace with these labels. It is empty if one is called, or if the cell has
-// no webhook.
-func exemptionReason(c *Cell, labels map[string]string) (why string) {
-	for _, hook := range webhookconfig.Hooks(c.Name, v1alpha1.OperationDelete, labels, c.Configurations.Value) {
-		if hook.SkipReason == "" {
-			return ""
-		}
-		why = hook.SkipReason
-	}
-	return why
 }
 
 // RemovalWebhooks returns the webhooks of a cell that review removals.
@@ -133,7 +118,8 @@ func ReviewedNamespace(c *Cell) string {
 	for i := range c.NamespaceObjects.Value {
 		space := &c.NamespaceObjects.Value[i]
 		inCell := len(c.Namespaces) == 0 || slices.Contains(c.Namespaces, space.Name)
-		if inCell && space.DeletionTimestamp == nil && exemptionReason(c, space.Labels) == "" {
+		exemption, _ := webhookconfig.ExemptionOf(c.Name, space.Labels, c.Configurations.Value)
+		if inCell && space.DeletionTimestamp == nil && (exemption == "" || exemption == v1alpha1.ExemptNoWebhook) {
 			return space.Name
 		}
 	}

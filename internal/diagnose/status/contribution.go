@@ -40,6 +40,8 @@ type Contribution struct {
 	Stale      bool       `json:"stale"`
 	// NoCell reports whether no Cell of that name exists.
 	NoCell bool `json:"noCell,omitempty"`
+	// Exempt is why the cell's API server does not call the webhook for removals in the namespace. It is empty if it does.
+	Exempt string `json:"exempt,omitempty"`
 	// Problems describe what the aggregator cannot determine.
 	Problems     []string      `json:"problems,omitempty"`
 	Retained     []string      `json:"retained,omitempty"`
@@ -104,6 +106,7 @@ func contributionOf(p *v1alpha1.PodProtector, entry *v1alpha1.PodProtectorCell) 
 	one := Contribution{
 		Cell: entry.CellID, UnderWay: quota.Open(&entry.AdmissionHistory), Discount: string(entry.Discount), Counted: a.LastEventTime.Time,
 		Epoch: a.Epoch, Holder: a.Holder, Refuses: denialReasonIn(p, entry.CellID), FloorShare: floorShareOf(p, entry),
+		Exempt: string(a.Exempt),
 	}
 	if one.FloorShare != nil {
 		one.UnderWay += one.FloorShare.UnderWay
@@ -129,7 +132,7 @@ func contributionOf(p *v1alpha1.PodProtector, entry *v1alpha1.PodProtectorCell) 
 		expected := int(*a.ExpectedReplicas)
 		one.Expected = &expected
 	}
-	for _, problem := range []string{a.ExpectedReplicasProblem, a.TargetProblem, spreadProblem(a)} {
+	for _, problem := range []string{a.ExpectedReplicasProblem, a.TargetProblem, spreadProblem(a), a.ExemptProblem} {
 		if problem != "" {
 			one.Problems = append(one.Problems, problem)
 		}

@@ -50,6 +50,8 @@ type Protector struct {
 	Conditions []Condition `json:"conditions,omitempty"`
 	// AboveExpected is how many more pods are available than are expected, if that has lasted for longer than a rollout; otherwise 0.
 	AboveExpected int `json:"aboveExpected,omitempty"`
+	// Gaps are the ways in which the protector looks effective and is not, worst first.
+	Gaps []Gap `json:"gaps,omitempty"`
 	// DecreasePending is a requested large decrease of the floor that has not taken effect; nil if none is pending.
 	DecreasePending *brake.Decrease `json:"decreasePending,omitempty"`
 }
@@ -86,6 +88,7 @@ func Of(core string, p *v1alpha1.PodProtector, cells []v1alpha1.Cell, now time.T
 		Created: p.CreationTimestamp.Time, Floor: floorOf(p), Criterion: string(cmp.Or(p.Spec.Criterion, v1alpha1.CriterionAvailable)),
 		Allowed: quota.Allowed(p), Cells: contributionsOf(p, cells, now), Spread: spreadOf(p), Conditions: conditionsOf(p.Status.Conditions),
 		AboveExpected: AboveExpected(p),
+		Gaps:          GapsOf(p),
 	}
 	if decrease, pending := brake.DecreaseOf(p); pending {
 		v.DecreasePending = &decrease
@@ -128,6 +131,16 @@ func (p *Protector) NeedsAllPods() bool {
 		wanted = *p.Floor.Expected
 	}
 	return *p.Floor.Pods >= wanted
+}
+
+// MessageOf returns the message of a condition; empty if it has none.
+func (p *Protector) MessageOf(kind string) string {
+	for _, c := range p.Conditions {
+		if c.Type == kind {
+			return c.Message
+		}
+	}
+	return ""
 }
 
 // Stale reports whether the aggregator of any of the protector's cells is silent.
@@ -208,7 +221,7 @@ func conditionsOf(conditions []metav1.Condition) (all []Condition) {
 		}
 		all = append(all, Condition{
 			Type: c.Type, Status: string(c.Status), Reason: c.Reason, Message: c.Message, Since: c.LastTransitionTime.Time,
-			Good: c.Status == good || c.Status == metav1.ConditionUnknown,
+			Good: c.Status == good || c.Status == metav1.ConditionUnknown || c.Type == v1alpha1.ConditionPodsMatched && c.Reason == v1alpha1.ReasonScaledToZero,
 		})
 	}
 	return all

@@ -1,0 +1,55 @@
+package status
+
+import (
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+)
+
+// Gap is a way in which a protector looks effective and is not.
+type Gap string
+
+// Gaps, worst first.
+const (
+	// GapUnguarded means that the cluster of a cell does not call the webhook for removals in the namespace.
+	GapUnguarded Gap = "unguarded"
+	// GapGuardUnknown means that it is unknown whether a cluster does.
+	GapGuardUnknown Gap = "guardUnknown"
+	// GapNoPods means that no cell has a pod that the protector selects.
+	GapNoPods Gap = "noPods"
+	// GapScaledToZero means that there is no pod because the workload is scaled to 0. It is no reason for an alarm.
+	GapScaledToZero Gap = "scaledToZero"
+)
+
+// GapsOf returns the gaps of a protector, worst first. The aggregators determine them, and record them as conditions.
+func GapsOf(p *v1alpha1.PodProtector) (gaps []Gap) {
+	if guarded := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionGuarded); guarded != nil {
+		switch guarded.Status {
+		case metav1.ConditionFalse:
+			gaps = append(gaps, GapUnguarded)
+		case metav1.ConditionUnknown:
+			gaps = append(gaps, GapGuardUnknown)
+		}
+	}
+	matched := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionPodsMatched)
+	switch {
+	case matched == nil || matched.Status != metav1.ConditionFalse:
+	case matched.Reason == v1alpha1.ReasonScaledToZero:
+		gaps = append(gaps, GapScaledToZero)
+	default:
+		gaps = append(gaps, GapNoPods)
+	}
+	return gaps
+}
+
+// Condition returns the type of the condition that explains the gap.
+func (g Gap) Condition() string {
+	if g == GapUnguarded || g == GapGuardUnknown {
+		return v1alpha1.ConditionGuarded
+	}
+	return v1alpha1.ConditionPodsMatched
+}
+
+// IsNeutral reports whether the gap is what the user has asked for.
+func (g Gap) IsNeutral() bool { return g == GapScaledToZero }
