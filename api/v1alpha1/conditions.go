@@ -52,9 +52,6 @@ const (
 	// ConditionPodsMatched of a PodProtector: at least one cell has a pod that it selects. The aggregators write it. It is absent
 	// until no cell has such a pod.
 	ConditionPodsMatched = "PodsMatched"
-	// ConditionLabelsIgnored of a Cell: workloads in its cluster have the label breakwater.dev/protect, which has no effect there,
-	// because the generator reads it in the core cluster. The aggregator writes it. It is absent until there is such a workload.
-	ConditionLabelsIgnored = "LabelsIgnored"
 	// ConditionJoined of a Cell in its own cluster: the shares of the cell move, because its aggregator reaches the core cluster. The
 	// aggregator writes it if the cell has shares.
 	ConditionJoined = "Joined"
@@ -155,11 +152,6 @@ const (
 	// ReasonScaledToZero, PodsMatched, TargetResolved: the workload of the protector is scaled to 0, so that nothing is protected
 	// until it is scaled up. In TargetResolved the status is True: the workload exists.
 	ReasonScaledToZero = "ScaledToZero"
-	// ReasonNoEffectInCell, LabelsIgnored, an event on the workload: the label breakwater.dev/protect has no effect in the cluster of
-	// the cell.
-	ReasonNoEffectInCell = "NoEffectInCell"
-	// ReasonLabelsHaveEffect, LabelsIgnored is false: no workload in the cluster has the label without a protector any more.
-	ReasonLabelsHaveEffect = "LabelsHaveEffect"
 	// ReasonUnknownKey, an event on a workload: it has a label or annotation with the prefix breakwater.dev/ whose key or value has no
 	// effect; the message has the right spelling.
 	ReasonUnknownKey = "UnknownKey"

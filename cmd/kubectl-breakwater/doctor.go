@@ -44,8 +44,8 @@ Checks in core clusters: CustomResourceDefinitions and their version; Cells and 
 necessary, or that do not exist; objects that wait for finalizers of Breakwater; whether the API server calls the webhook for protectors that name
 a workload (a dry run creates a second protector for the same workload); ClusterRings with their shards, sharder and webhook.
 Checks in clusters of cells: webhook configurations for removals and for scheduling policies; the webhook's response to the API server (a dry run
-evicts a pod that does not exist); exempt namespaces that have protectors.
-Checks in both: certificates and caBundles; pods, versions and permissions of components; your own permissions; clocks.
+evicts a pod that does not exist); exempt namespaces that have protectors; workloads whose label breakwater.dev/protect has no effect there.
+Checks in both: labels and annotations of Breakwater that are misspelt; certificates and caBundles; pods, versions and permissions of components; your own permissions; clocks.
 
 The exit code is 0 without problems, 1 with a problem, and 2 without problems if a check could not be completed.`,
 		Example: `  kubectl breakwater doctor

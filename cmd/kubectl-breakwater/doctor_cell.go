@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/check"
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/doctor"
@@ -40,6 +41,7 @@ func (f *doctorFlags) readCell(ctx context.Context, c doctor.Cell, cores []core)
 			namespaces, err := client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
 			c.NamespaceObjects = readResult(namespaces.Items, withRemedy(at.Config, err))
 		},
+		func() { c.Requesting = readResult(readLabeled(ctx, at.Config, v1alpha1.LabelProtect)) },
 		func() { c.Pods = readResult(readComponentPods(ctx, at.Config)) },
 		func() { c.Permissions = readResult(readPermissions(ctx, at.Config, false, wanted)) },
 	)

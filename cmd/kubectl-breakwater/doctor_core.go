@@ -33,6 +33,7 @@ func (f *doctorFlags) readCore(ctx context.Context, c core) doctor.Core {
 			all, err := readDenials(ctx, c, "", "")
 			found.Denials = readResult(denial.Since(all, f.now().Add(-maxDenialAge)), err)
 		},
+		func() { found.Labeled = readResult(readLabeled(ctx, c.Config, "")) },
 		func() { found.Terminating = readResult(readHeldObjects(ctx, c)) },
 		func() { found.Pods = readResult(readComponentPods(ctx, c.Config)) },
 		func() {

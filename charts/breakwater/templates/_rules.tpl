@@ -69,6 +69,8 @@
 {{- define "breakwater.rules.aggregator.cell" -}}
 - {apiGroups: [""], resources: [namespaces], resourceNames: [kube-system], verbs: [get]}
 - {apiGroups: [""], resources: [nodes, pods], verbs: [get, list, watch]}
+- {apiGroups: [""], resources: [namespaces], verbs: [list, watch]}
+- {apiGroups: [admissionregistration.k8s.io], resources: [validatingwebhookconfigurations], verbs: [list, watch]}
 - {apiGroups: [apps], resources: [daemonsets, deployments, replicasets, statefulsets], verbs: [get, list, watch]}
 - {apiGroups: [apps], resources: [daemonsets/scale, deployments/scale, replicasets/scale, statefulsets/scale], verbs: [get]}
 - {apiGroups: [batch], resources: [cronjobs, jobs], verbs: [get, list, watch]}

@@ -118,7 +118,7 @@ func mergedForbidden(all []Finding) Finding {
 // Checks returns the names of all checks.
 func Checks() []string {
 	return []string{
-		"apiserver", "cells", "certificate", "clock", "crds", "exempt", "finalizers", "guarding", "pods", "protectors",
+		"apiserver", "cells", "certificate", "clock", "crds", "exempt", "finalizers", "guarding", "labels", "pods", "protectors",
 		"rights", "rings", "scheduling", "targets", "vanished", "versions", "webhook",
 	}
 }

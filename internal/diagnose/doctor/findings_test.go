@@ -248,7 +248,7 @@ func TestJudgeReportsCells(t *testing.T) {
 		"the webhook denies a request without charge": {hook(func(h *doctor.Hook) { h.Answer = errors.New("denies a request that consumes no budget: no") }),
 			finding{"cell a", "certificate", doctor.Problem, "denies a request that consumes no budget", "webhook-down"}},
 		"a namespace is exempt": {checkCell(func(c *doctor.Cell) { c.NamespaceObjects.Value[0].Labels[v1alpha1.LabelExempt] = "true" }),
-			finding{"cell a", "exempt", doctor.Warning, "Namespace shop has protectors", ""}},
+			finding{"cell a", "exempt", doctor.Problem, "Namespace shop has protectors", ""}},
 		"namespaces cannot be read with the kubeconfig of the Cell": {checkCell(func(c *doctor.Cell) { c.UsesCellKubeconfig, c.NamespaceObjects.Err = true, forbidden }),
 			finding{"cell a", "exempt", doctor.Unknown, "forbidden", ""}},
 	}.run(t, trusted)

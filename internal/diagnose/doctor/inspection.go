@@ -44,6 +44,8 @@ type Core struct {
 	Terminating Result[[]TerminatingObject]
 	Pods        Result[[]corev1.Pod]
 	Permissions Result[[]Permission]
+	// Labeled are the workloads of built-in kinds and the namespaces. Protectors are added to them.
+	Labeled Result[[]Labeled]
 	// Validating and Mutating are the webhook configurations of the core's own API server.
 	Validating Result[[]admissionregistrationv1.ValidatingWebhookConfiguration]
 	Mutating   Result[[]admissionregistrationv1.MutatingWebhookConfiguration]
@@ -86,8 +88,10 @@ type Cell struct {
 	Mutating         Result[[]admissionregistrationv1.MutatingWebhookConfiguration]
 	Scheduling       []Hook
 	NamespaceObjects Result[[]corev1.Namespace]
-	Pods             Result[[]corev1.Pod]
-	Permissions      Result[[]Permission]
+	// Requesting are the workloads of built-in kinds that have the label breakwater.dev/protect.
+	Requesting  Result[[]Labeled]
+	Pods        Result[[]corev1.Pod]
+	Permissions Result[[]Permission]
 }
 
 // ReviewKind is the kind of request that a webhook reviews.

@@ -23,6 +23,7 @@ func Judge(r *Inspection) []Finding {
 		all = append(all, checkPods(core.where(), core.Pods)...)
 		all = append(all, checkTargets(core)...)
 		all = append(all, checkRings(core, r.Now)...)
+		all = append(all, checkKeys(core.where(), labeledOf(core))...)
 		for j := range core.Hooks {
 			all = append(all, checkCertificate(core.where(), &core.Hooks[j], r.Now)...)
 		}
@@ -54,6 +55,8 @@ func judgeCell(c *Cell, r *Inspection) []Finding {
 	}
 	all = append(append(all, checkBundlesMatch(c)...), checkScheduling(c, r.Cores)...)
 	all = append(all, checkExempt(c, r.Cores)...)
+	all = append(all, checkIgnoredLabels(c, r.Cores)...)
+	all = append(all, checkKeys(c.where(), namespacesOf(c))...)
 	all = append(all, checkPermissions(c.where(), c.Permissions)...)
 	return append(all, checkPods(c.where(), c.Pods)...)
 }
