@@ -1,6 +1,7 @@
 package aggregator
 
 import (
+	"cmp"
 	"sync"
 	"time"
 
@@ -71,16 +72,16 @@ func (s *periods) record(p *v1alpha1.PodProtector, cell *v1alpha1.PodProtectorCe
 			s.all = append(s.all, period{ended: now})
 		}
 	}
-	kept, current := s.all[:0], period{specHash: counted, spec: countedSpecOf(&p.Spec)}
+	current := period{specHash: counted, spec: countedSpecOf(&p.Spec)}
 	if isCounted {
 		current.target = cell.Aggregation.Target
 	}
-	for _, other := range s.all {
+	continued := s.find(counted, current.target)
+	kept := s.all[:0]
+	for i, other := range s.all {
 		switch {
-		case other.specHash == counted && !selectsOther(current.target, other.target):
-			if current.target == nil {
-				current.target = other.target
-			}
+		case i == continued:
+			current.target = cmp.Or(current.target, other.target)
 			if !isCached {
 				current.spec = other.spec
 			}
@@ -94,6 +95,21 @@ func (s *periods) record(p *v1alpha1.PodProtector, cell *v1alpha1.PodProtectorCe
 	}
 	kept = append(kept, current)
 	s.all = kept
+}
+
+// find returns the index of the period of a spec and a target, -1 if there is none. For an unknown target it is the last period of the spec.
+func (s *periods) find(specHash string, target *v1alpha1.Target) int {
+	found := -1
+	for i := range s.all {
+		other := &s.all[i]
+		if other.specHash != specHash || selectsOther(target, other.target) {
+			continue
+		}
+		if found < 0 || !s.all[found].ended.IsZero() && (other.ended.IsZero() || other.ended.After(s.all[found].ended)) {
+			found = i
+		}
+	}
+	return found
 }
 
 // selectsOther reports whether a target selects other pods than an earlier one. The pods of an unknown target are unknown.

@@ -15,6 +15,8 @@ const (
 )
 
 // Key is a label or an annotation of Breakwater.
+//
+// +kubebuilder:object:generate=false
 type Key struct {
 	// Name is the key. If IsPrefix is set, it is the beginning of keys that end with the name of a ring.
 	Name     string

@@ -40,8 +40,8 @@ func TestFloorOfAStatefulSet(t *testing.T) {
 		"more than there are":                                      {ptr.To(int32(2)), ordinals("5", 0), 0, ""},
 		"OnDelete admits one removal, with a reason":               {ptr.To(int32(10)), onDelete, 9, v1alpha1.ReasonOnDeleteStrategy},
 		"OnDelete of one":                                          {ptr.To(int32(1)), onDelete, 0, v1alpha1.ReasonOnDeleteStrategy},
-		"scaled to 0":                                              {ptr.To(int32(0)), ordinals("", 0), 0, ""},
-		"a partition that no longer fits after a scale-down":       {ptr.To(int32(0)), ordinals("3", 8), 0, ""},
+		"scaled to 0":                                              {ptr.To(int32(0)), ordinals("", 0), 0, v1alpha1.ReasonScaledToZero},
+		"a partition that no longer fits after a scale-down":       {ptr.To(int32(0)), ordinals("3", 8), 0, v1alpha1.ReasonScaledToZero},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			s := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "db", Namespace: "shop"}, Spec: appsv1.StatefulSetSpec{

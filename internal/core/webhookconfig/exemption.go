@@ -40,7 +40,8 @@ func ExemptionOf(
 func anyCalledFor(cell string, operation v1alpha1.Operation, configurations []admissionregistrationv1.ValidatingWebhookConfiguration) bool {
 	for _, hook := range CellWebhooks(cell, configurations) {
 		for _, rule := range hook.Rules {
-			if operationFor(operation).isCoveredBy(rule) && (operation != v1alpha1.OperationEvict || !selects(hook.ObjectSelector)) {
+			isAsked := slices.ContainsFunc(operationsFor(operation), func(must requiredOperation) bool { return must.isCoveredBy(rule) })
+			if isAsked && (operation != v1alpha1.OperationEvict || !selects(hook.ObjectSelector)) {
 				return true
 			}
 		}
