@@ -3,6 +3,7 @@ package aggregator
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,7 +27,7 @@ func countedProtector(totals ...int32) *v1alpha1.PodProtector {
 // wantCondition compares a condition after summarize; an empty status is none.
 func wantCondition(t *testing.T, p *v1alpha1.PodProtector, kind string, status metav1.ConditionStatus, reason string, words ...string) {
 	t.Helper()
-	summarize(p)
+	summarize(p, time.Now())
 	got := meta.FindStatusCondition(p.Status.Conditions, kind)
 	if got == nil {
 		if status != "" {
