@@ -68,7 +68,7 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 		}, []string{"caller", "verdict"}),
 		retries: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "breakwater_webhook_nudges_total",
-			Help: "Controllers woken and evictions resumed after budget returned, by cell, way (wake or evict) and result: done or failed.",
+			Help: "Controllers woken and evictions resumed after budget returned, and pods released to the successor of their deleted controller, by cell, way (wake, evict or release) and result: done or failed.",
 		}, []string{"cell", "way", "result"}),
 		refusals: newRefusalCounter(),
 		expiry: prometheus.NewGaugeVec(prometheus.GaugeOpts{

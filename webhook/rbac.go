@@ -16,15 +16,17 @@ func CoreRules() []rbacv1.PolicyRule {
 }
 
 // CellRules returns the permissions that the webhook needs in the cluster of a cell. Those of the retrier are optional:
-// see docs/how-to/clients.md. Nodes determine the domains of spec.spread that pods are in.
+// see docs/how-to/clients.md. Nodes determine the domains of spec.spread that pods are in. RBAC cannot restrict the patch of pods to owner
+// references; a ValidatingAdmissionPolicy of the chart does.
 func CellRules() []rbacv1.PolicyRule {
 	rules := []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"get", "patch"}},
 		{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get"}},
-		{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "list"}},
+		{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "list", "patch"}},
+		{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create"}},
 		{APIGroups: []string{""}, Resources: []string{"pods/eviction"}, Verbs: []string{"create"}},
 	}
-	return append(rules, OwnerRules(
+	return append(rules, ownerRules(
 		schema.GroupResource{Group: "apps", Resource: "daemonsets"}, schema.GroupResource{Group: "apps", Resource: "replicasets"},
 		schema.GroupResource{Group: "apps", Resource: "statefulsets"}, schema.GroupResource{Group: "batch", Resource: "jobs"},
 		schema.GroupResource{Resource: "replicationcontrollers"},
@@ -36,8 +38,17 @@ func NodeGuardRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create"}}}
 }
 
-// OwnerRules returns the permissions that the retrier needs for kinds that own pods.
+// OwnerRules returns the permissions that the retrier needs for kinds of other API groups that own pods. Their scale may state the selector of
+// their pods.
 func OwnerRules(resources ...schema.GroupResource) []rbacv1.PolicyRule {
+	rules := ownerRules(resources...)
+	for _, r := range resources {
+		rules = append(rules, rbacv1.PolicyRule{APIGroups: []string{r.Group}, Resources: []string{r.Resource + "/scale"}, Verbs: []string{"get"}})
+	}
+	return rules
+}
+
+func ownerRules(resources ...schema.GroupResource) []rbacv1.PolicyRule {
 	var rules []rbacv1.PolicyRule
 	for _, r := range resources {
 		rules = append(rules, rbacv1.PolicyRule{APIGroups: []string{r.Group}, Resources: []string{r.Resource}, Verbs: []string{"get", "patch"}})

@@ -44,6 +44,8 @@ type replicaOptions struct {
 	useCells bool
 	// nodeGuard makes the replica record removals for node guards.
 	nodeGuard bool
+	// retrier makes the replica wake controllers, and release pods to successors.
+	retrier bool
 	// beforeStart is called when the replica is set up and has not read any protector.
 	beforeStart func()
 }
@@ -101,6 +103,7 @@ func (l *fixture) start(change ...func(*replicaOptions)) *replica {
 		Server:         s.server,
 		Peers:          s.peers,
 		NodeGuard:      s.nodeGuard,
+		EnableRetrier:  s.retrier,
 		Metrics:        r.metrics,
 	})
 	if err != nil {

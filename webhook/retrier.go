@@ -49,10 +49,12 @@ type retrier struct {
 	// controllers maps each waiting controller to the pod whose removal was refused last.
 	controllers waitlist[waitingController, podRef]
 	pods        waitlist[waitingPod, struct{}]
-	cells       *cells
-	metrics     *metrics
-	log         logr.Logger
-	now         func() time.Time
+	// orphans releases pods whose controller was deleted and created again. It needs no budget.
+	orphans *orphanReleaser
+	cells   *cells
+	metrics *metrics
+	log     logr.Logger
+	now     func() time.Time
 	// triggered triggers a check of the waitlists.
 	triggered chan struct{}
 
@@ -70,7 +72,7 @@ func newRetrier(cells *cells, metrics *metrics, log logr.Logger) *retrier {
 	return &retrier{
 		cells: cells, metrics: metrics, log: log, now: time.Now, triggered: make(chan struct{}, 1),
 		wokenAt: map[waitingController]time.Time{}, paused: map[waitingPod]evictionPause{}, taintCache: map[nodeKey]cachedTaints{},
-		clients: map[string]*retrierClients{},
+		clients: map[string]*retrierClients{}, orphans: newOrphanReleaser(cells, metrics, log),
 	}
 }
 
@@ -108,6 +110,7 @@ func (r *retrier) enqueue(cell string, request removal.Request, verdict removal.
 	if request.Operation == v1alpha1.OperationDelete {
 		isCollected := ref != nil && (request.User == garbageCollector || request.User == controllerManager)
 		r.pods.add(protector, waitingPod{cell, request.Namespace, refused, isCollected}, struct{}{})
+		r.orphans.enqueue(cell, request)
 	}
 	if verdict != removal.VerdictReason(quota.DeniedDomainLoss) { // a protector may have budget, but not for this pod
 		r.trigger()

@@ -21,6 +21,9 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
+// fieldManager is the field manager of what the webhook writes in cells.
+const fieldManager = "breakwater-webhook"
+
 // retrierClients holds the clients of one cell.
 type retrierClients struct {
 	config   *rest.Config
@@ -66,11 +69,11 @@ func (c *retrierClients) annotate(ctx context.Context, namespace string, object 
 	if err != nil {
 		return err
 	}
-	_, err = objects.Patch(ctx, object.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "breakwater-webhook"})
+	_, err = objects.Patch(ctx, object.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
 	return err
 }
 
-// resourceClient returns a metadata client for the resource of an object's kind, in a namespace.
+// resourceClient returns a metadata client for the resource of an object's kind, in a namespace unless the kind is cluster-scoped.
 func (c *retrierClients) resourceClient(namespace string, object metav1.OwnerReference) (metadata.ResourceInterface, error) {
 	version, err := schema.ParseGroupVersion(object.APIVersion)
 	if err != nil {
@@ -79,6 +82,9 @@ func (c *retrierClients) resourceClient(namespace string, object metav1.OwnerRef
 	mapping, err := c.mapper.RESTMapping(schema.GroupKind{Group: version.Group, Kind: object.Kind}, version.Version)
 	if err != nil {
 		return nil, err
+	}
+	if mapping.Scope.Name() == meta.RESTScopeNameRoot {
+		return c.metadata.Resource(mapping.Resource), nil
 	}
 	return c.metadata.Resource(mapping.Resource).Namespace(namespace), nil
 }

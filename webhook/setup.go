@@ -31,7 +31,8 @@ type Options struct {
 	Server *Server
 	// Peers are the other replicas; nil when there are none, or when replicas must not hand over to each other.
 	Peers *Peers
-	// EnableRetrier wakes controllers whose removals were refused when there is budget again.
+	// EnableRetrier wakes controllers whose removals were refused when there is budget again, and releases pods to the successors of their
+	// deleted controllers.
 	EnableRetrier bool
 	// NodeGuard records admitted removals without a grace period in the cells, for node guards.
 	NodeGuard bool
@@ -105,10 +106,16 @@ func addRetrier(mgr manager.Manager, options Options, cells *cells, metrics *met
 		return nil, nil
 	}
 	retrier := newRetrier(cells, metrics, mgr.GetLogger())
-	return retrier, mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
-		retrier.retryUntilDone(ctx)
-		return nil
-	}))
+	for _, run := range []func(context.Context){retrier.retryUntilDone, retrier.orphans.releaseUntilDone} {
+		err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
+			run(ctx)
+			return nil
+		}))
+		if err != nil {
+			return nil, err
+		}
+	}
+	return retrier, nil
 }
 
 // addCore adds a core cluster to the manager, with its registry of Cells and its probe.

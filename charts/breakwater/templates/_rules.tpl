@@ -97,20 +97,22 @@
 {{- if .Values.webhook.nudge -}}
 - {apiGroups: [""], resources: [namespaces], verbs: [get, patch]}
 - {apiGroups: [""], resources: [nodes], verbs: [get]}
-- {apiGroups: [""], resources: [pods], verbs: [get, list]}
+- {apiGroups: [""], resources: [pods], verbs: [get, list, patch]}
 - {apiGroups: [""], resources: [pods/eviction], verbs: [create]}
+- {apiGroups: [""], resources: [events], verbs: [create]}
 - {apiGroups: [apps], resources: [daemonsets, replicasets, statefulsets], verbs: [get, patch]}
 - {apiGroups: [batch], resources: [jobs], verbs: [get, patch]}
 - {apiGroups: [""], resources: [replicationcontrollers], verbs: [get, patch]}
 {{- range .Values.webhook.ownerKinds }}
 - {apiGroups: [{{ .apiGroup | quote }}], resources: [{{ .resource }}], verbs: [get, patch]}
+- {apiGroups: [{{ .apiGroup | quote }}], resources: [{{ .resource }}/scale], verbs: [get]}
 {{- end }}
 {{- else -}}
 - {apiGroups: [""], resources: [namespaces], resourceNames: [kube-system], verbs: [get]}
 - {apiGroups: [""], resources: [nodes], verbs: [get]}
 - {apiGroups: [""], resources: [pods], verbs: [get, list]}
 {{- end }}
-{{- if .Values.node.enabled }}
+{{- if and .Values.node.enabled (not .Values.webhook.nudge) }}
 - {apiGroups: [""], resources: [events], verbs: [create]}
 {{- end }}
 {{- if .Values.webhook.scheduling.enabled }}

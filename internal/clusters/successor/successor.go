@@ -69,7 +69,9 @@ func (c *Cluster) Named(ctx context.Context, namespace string, controller metav1
 	if err != nil {
 		return nil, fmt.Errorf("get %s %s: %w", controller.Kind, controller.Name, err)
 	}
-	named := &succession.Object{UID: found.GetUID(), Terminating: found.GetDeletionTimestamp() != nil}
+	named := &succession.Object{
+		UID: found.GetUID(), Terminating: found.GetDeletionTimestamp() != nil, ClusterScoped: mapping.Scope.Name() == meta.RESTScopeNameRoot,
+	}
 	if named.UID == controller.UID || named.Terminating {
 		return named, nil // it is no successor
 	}

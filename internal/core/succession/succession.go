@@ -44,6 +44,8 @@ const (
 type Object struct {
 	UID         types.UID
 	Terminating bool
+	// ClusterScoped reports whether the kind is cluster-scoped.
+	ClusterScoped bool
 	// Selector selects its pods. It is nil if the object does not state a selector.
 	Selector labels.Selector
 }

@@ -133,7 +133,9 @@ func TestPatchRemovesOnlyTheControllerReference(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("patched pod (-want +got):\n%s", diff)
 	}
-	var preconditions struct{ Metadata struct{ UID, ResourceVersion string } }
+	var preconditions struct {
+		Metadata struct{ UID, ResourceVersion string }
+	}
 	if err := json.Unmarshal(patch, &preconditions); err != nil || preconditions.Metadata.UID != "pod" || preconditions.Metadata.ResourceVersion != "7" {
 		t.Errorf("preconditions %+v, error %v, want the UID and the version that were read", preconditions, err)
 	}
