@@ -124,7 +124,7 @@ const (
 	// namespaceController deletes the content of deleted namespaces. It retries a namespace when the namespace changes,
 	// and each minute.
 	namespaceController = serviceAccounts + "kube-system:namespace-controller"
-	garbageCollector    = serviceAccounts + "kube-system:generic-garbage-collector"
+	garbageCollector    = removal.GarbageCollector
 )
 
 // trigger triggers a check of the waitlists.

@@ -90,7 +90,7 @@ configuration with breakwater webhook-config --root-guard.`,
 	flags.StringArrayVar(&f.peers, "peer", nil, "`HOST:PORT` of other replicas; HOST may resolve to several addresses (a headless Service); may be repeated")
 	flags.StringVar(&f.advertise, "advertise", "", "`IP:PORT` at which other replicas reach this one; required with --peer")
 	flags.BoolVar(&f.server.Audit, "audit", false, "allow every removal that would be denied, and every pod that a scheduling policy rejects, with a warning for the client: a trial mode that protects nothing")
-	flags.BoolVar(&f.retryDenied, "nudge", true, "when budget returns, wake the controllers whose removals were denied (an annotation on their objects), and retry abandoned evictions: from tainted nodes, and of pods whose owner was deleted")
+	flags.BoolVar(&f.retryDenied, "nudge", true, "when budget returns, wake the controllers whose removals were denied (an annotation on their objects), and retry abandoned evictions: from tainted nodes, and of pods whose owner was deleted; release pods to a controller that was deleted and created again")
 	flags.BoolVar(&f.scheduling, "scheduling", false, "apply PodSchedulingPolicies and ClusterPodSchedulingPolicies to pods and workloads, and the spreads of PodProtectors to pods")
 	flags.StringVar(&f.rootGuard, "root-guard", string(rootguard.Warn), "response to the deletion of an object that live floors depend on: `Off|Warn|Deny`")
 	flags.StringSliceVar(&f.ownerKinds, "root-guard-owner-kinds", nil, "`resources` whose objects own source workloads in the core clusters, such as rollouts.argoproj.io: the root guard also answers their deletion")

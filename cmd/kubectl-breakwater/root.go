@@ -29,6 +29,7 @@ API server calls Breakwater for that cell, or else the kubeconfig in the Cell's 
 	root.SetErr(p.ErrOut)
 	p.bind(root)
 	root.AddCommand(
+		adoptCommand(p),
 		cellsCommand(p),
 		convertCommand(p),
 		denialsCommand(p),

@@ -10,6 +10,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/internal/core/brake"
 	"github.com/breakwater-k8s/breakwater/internal/core/printable"
+	"github.com/breakwater-k8s/breakwater/internal/core/removal"
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/denial"
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/status"
 )
@@ -158,6 +159,10 @@ func (s *statusTree) addDenials(root *node) {
 		}
 		parts = append(parts, podsText(d, 3), "last "+ago(s.now, d.Last))
 		all.add(tableCell{fmt.Sprintf("%s %s", countText(d), word), warn}, strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), ", "))
+	}
+	if slices.ContainsFunc(s.denials, func(d denial.Denial) bool { return d.User == removal.GarbageCollector && !d.Forced }) {
+		all.add(tableCell{"owner deleted", warn}, "the garbage collector removes pods whose owner was deleted or is being deleted: if that is an accident, create "+
+			"the owner again; kubectl breakwater adopt, in the cell's cluster, shows which pods it can adopt")
 	}
 	if more := len(s.denials) - maxShown; more > 0 {
 		all.add(tableCell{fmt.Sprintf("and %d more groups", more), soft}, "kubectl breakwater denials")

@@ -61,7 +61,7 @@ func proofs() []proof {
 			"./internal/core/quota", "./internal/sharding/slot", "./internal/core/podhealth", "./internal/core/policy", "./internal/clusters",
 			"./aggregator", "./webhook",
 			"./internal/core/brake", "./controllers/brake", "./controllers/keeper", "./controllers/generator", "./controllers/inventory", "./controllers/topology",
-			"./internal/core/removal", "./internal/core/podhold",
+			"./internal/core/removal", "./internal/core/podhold", "./internal/core/succession",
 		}, "^(" + strings.Join([]string{
 			"TestChooseNeverReleasesAfterAnAccident", "TestExpect", "TestExpectationStaysWhileWorkloadsCannotBeFound", "TestPodsWithExpectedOwners",
 			"TestDecide", "TestDecideHoldsBurstsAndTheLimitOfEachWindow", "TestDecideHoldsABurstForAWindow", "TestDescribeWeakening", "TestReference",
@@ -103,6 +103,7 @@ func proofs() []proof {
 			"TestDeferral", "TestDeferredWritesAreMade",
 			"TestKubeletLosesOnlyWhatWasRemoved", "TestEndOf", "TestRegistration", "TestDecideName",
 			"TestHeldPodsEndByLaterCountsOnly", "TestIsSatisfied", "TestAnswersToGuards",
+			"TestDecideSuccession", "TestPatchRemovesOnlyTheControllerReference",
 			"TestDomainLoss", "TestDomainLossAssumesTheWorstPlacement", "TestPodOfUnknownDomainMayBeInAnyDomain", "TestAdmittedRemovalsTolerateAnyDomainLoss",
 			"TestBatchDecidesLikeSingleDecisionsWithDomainLoss",
 		}, "|") + ")$"},

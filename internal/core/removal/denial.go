@@ -60,8 +60,26 @@ func IsDisruptionBudgetDenial(err error) bool {
 func denialMessage(c Charge, verdict quota.Verdict, r Request) string {
 	b := verdict.Budget
 	why, remedy := DenialReason(c, verdict)
+	remedy += ownerAdvice(verdict.Outcome, r)
 	return fmt.Sprintf("Breakwater refuses to %s pod %q: PodProtector %s %s (floor %d, available %d, removals under way %d); %s.",
 		r.verb(), r.PodName, describeCharge(c), why, b.Floor, b.Available, b.Reserved, remedy)
+}
+
+// GarbageCollector is the user name of the garbage collector, where the Kubernetes controllers have service accounts of their own.
+const GarbageCollector = "system:serviceaccount:kube-system:generic-garbage-collector"
+
+// ownerAdvice returns what to do about a pod that the garbage collector removes because of its owner. A new owner of the same name recovers only
+// when it can adopt the pod. It returns "" for other clients and denials.
+func ownerAdvice(outcome quota.Outcome, r Request) string {
+	if r.User != GarbageCollector || outcome != quota.DeniedNoBudget {
+		return ""
+	}
+	owner := r.Controller()
+	if owner == nil {
+		return ""
+	}
+	return fmt.Sprintf("; its owner %s %q was deleted or is being deleted: if that is an accident, create it again, and see with "+
+		"kubectl breakwater adopt which pods it can adopt", owner.Kind, owner.Name)
 }
 
 // DenialReason explains why a protector denies a removal, and the remedy. The floor of a protector with a pending decrease is in force
