@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 
 	"github.com/breakwater-k8s/breakwater/internal/clusters/successor"
 	"github.com/breakwater-k8s/breakwater/internal/core/printable"
@@ -75,16 +76,16 @@ func (f *adoptFlags) run(ctx context.Context, names []string) error {
 	if err != nil {
 		return err
 	}
-	at, err := f.openCellWithoutCores(ctx, f.cell)
+	config, err := f.config(ctx)
 	if err != nil {
 		return err
 	}
-	cluster, err := successor.NewCluster(at.config)
+	cluster, err := successor.NewCluster(config)
 	if err != nil {
 		return err
 	}
 	found, failed := findOrphans(ctx, cluster, namespace, strings.Join(names, ""))
-	failed = withRemedy(at.config, failed)
+	failed = withRemedy(config, failed)
 	if len(found) == 0 {
 		if failed == nil {
 			_, _ = fmt.Fprintf(f.ErrOut, "No pod in namespace %s has a controller that was deleted.\n", namespace)
@@ -94,7 +95,20 @@ func (f *adoptFlags) run(ctx context.Context, names []string) error {
 	if err := write(&f.output, f.Out, orphanList{found}, func(l orphanList) string { return orphanTable(l.Orphans).text(f.coloured(f.Out)) }); err != nil {
 		return err
 	}
-	return errors.Join(failed, withRemedy(at.config, f.release(ctx, cluster, found)))
+	return errors.Join(failed, withRemedy(config, f.release(ctx, cluster, found)))
+}
+
+// config returns the client configuration of the cell's cluster. Without --cell it needs no core.
+func (f *adoptFlags) config(ctx context.Context) (*rest.Config, error) {
+	if f.cell == "" {
+		return f.clusters.CurrentConfig()
+	}
+	cores, err := f.clusters.Cores(ctx)
+	if err != nil {
+		return nil, err
+	}
+	at, err := f.clusters.Cell(ctx, f.cell, cores)
+	return at.Config, err
 }
 
 // check validates the flags of the command.
