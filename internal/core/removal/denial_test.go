@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -66,6 +67,30 @@ func TestIsDisruptionBudgetDenial(t *testing.T) {
 	} {
 		if got := removal.IsDisruptionBudgetDenial(c.err); got != c.want {
 			t.Errorf("IsDisruptionBudgetDenial() of %s = %t, want %t", claim, got, c.want)
+		}
+	}
+}
+
+// The garbage collector reads no message, but the event on the protector contains it.
+func TestDenialToTheGarbageCollectorSaysWhatRecovers(t *testing.T) {
+	charge := removal.Charge{Core: "hub", Key: types.NamespacedName{Namespace: "shop", Name: "db"}, Protector: &v1alpha1.PodProtector{}}
+	owned := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{Kind: "StatefulSet", Name: "db", Controller: new(true)}}}}
+	const advice = `; its owner StatefulSet "db" was deleted or is being deleted: if that is an accident, create it again, and see with kubectl breakwater adopt which pods it can adopt.`
+	for claim, c := range map[string]struct {
+		user    string
+		pod     *corev1.Pod
+		outcome quota.Outcome
+		want    bool
+	}{
+		"the garbage collector, at the floor":       {removal.GarbageCollector, owned, quota.DeniedNoBudget, true},
+		"another user":                              {"alice", owned, quota.DeniedNoBudget, false},
+		"the garbage collector, for another reason": {removal.GarbageCollector, owned, quota.DeniedFull, false},
+		"a pod without a controller":                {removal.GarbageCollector, &corev1.Pod{}, quota.DeniedNoBudget, false},
+	} {
+		request := removal.Request{User: c.user, PodName: "db-0", Pod: c.pod, Operation: v1alpha1.OperationDelete}
+		message := removal.Deny([]removal.Charge{charge}, charge, quota.Verdict{Outcome: c.outcome}, request).Status.Message
+		if got := strings.HasSuffix(message, advice); got != c.want {
+			t.Errorf("%s: denial %q has the advice: %v, want %v", claim, message, got, c.want)
 		}
 	}
 }
