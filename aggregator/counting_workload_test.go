@@ -413,6 +413,28 @@ func TestOwnerOfClusterScope(t *testing.T) {
 	other.wantFloor(7, 8)
 }
 
+// Pods that name a deleted controller are those of its successor, also while that one has not stated which pods it selects (seed 218 of owners).
+func TestSuccessorOfControllerBelowAnother(t *testing.T) {
+	l := newFixture(t)
+	l.defineKinds()
+	l.createCell()
+	pool := l.operand("NodePool", fields{"replicas": int64(1)}, fields{"labelSelector": "app=web"}, nil)
+	set := l.operand("CloneSet", fields{"replicas": int64(3)}, fields{"labelSelector": "app=web"}, pool)
+	l.pods("web", 3, nil, set)
+	l.createProtector(oneMissing)
+	l.run("a")
+	l.wantFloor(2, 3)
+	l.erase(set)
+	l.eventually(func() string {
+		if p := l.protector(); len(deletedWorkloads(p)) != 1 {
+			return fmt.Sprintf("want the deleted CloneSet, status %+v", p.Status)
+		}
+		return ""
+	})
+	l.operand("CloneSet", fields{"replicas": int64(4)}, nil, pool)
+	l.wantFloor(3, 4)
+}
+
 // An older version stored the topmost controller. It does not stay expected beside those below it.
 func TestFormerExpectationIsReplaced(t *testing.T) {
 	l := newFixture(t)

@@ -44,7 +44,7 @@ func (s *workloadSearch) find(ctx context.Context, bottom owner) (found, error) 
 }
 
 func (s *workloadSearch) ascend(ctx context.Context, bottom owner) (found, error) {
-	at, isKnown := bottom, s.isRecorded(bottom)
+	at, isDirect, isKnown := bottom, true, s.isRecorded(bottom)
 	var silent []string // why the controllers below do not state the number
 	for range maxOwnerChain {
 		object, kindNotServed, err := s.read(ctx, at)
@@ -74,14 +74,14 @@ func (s *workloadSearch) ascend(ctx context.Context, bottom owner) (found, error
 		if err != nil {
 			return found{}, fmt.Errorf("%s %s: %w", at.kind, at.name, err)
 		}
-		if isKnown || workload.Decide(scale, at == bottom) == workload.Counts {
+		if isKnown || workload.Decide(scale, isDirect) == workload.Counts {
 			return found{workload: at, replicas: size.replicas, controller: controller}, nil
 		}
 		silent = append(silent, reason(at, scale))
 		if controller == noOwner() {
 			return found{}, fmt.Errorf("%s: %w", strings.Join(silent, ", "), errUncounted)
 		}
-		at = controller
+		at, isDirect = controller, false
 	}
 	return found{}, fmt.Errorf("%s %s has more than %d controllers above it", bottom.kind, bottom.name, maxOwnerChain)
 }
