@@ -31,7 +31,7 @@ func (cv *convergence) calmProblem() string {
 			if problem := cv.unseenCoverage(core.name, p); problem != "" {
 				return problem
 			}
-			if problem := cmp.Or(discountReason(p), cv.expectationProblem(core.name, p)); problem != "" {
+			if problem := cmp.Or(discountReason(p), cv.targetProblem(core.name, p), cv.expectationProblem(core.name, p)); problem != "" {
 				return problem
 			}
 			watched := cv.env.judge.history.protectors[protectorKey{core.name, client.ObjectKeyFromObject(p)}]

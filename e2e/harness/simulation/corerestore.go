@@ -46,7 +46,7 @@ func (j *judge) recordCoreRestore(restored *clusterState, to, version uint64) {
 		there[key] = true
 		w := j.history.protectors[key]
 		if w == nil || w.stored.UID != p.UID {
-			w = newWatched(core)
+			w = j.history.newWatched(core)
 			w.lastRestore = time.Now()
 			j.history.protectors[key] = w
 			j.history.recordUncountedLosses(w)

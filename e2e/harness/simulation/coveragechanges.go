@@ -77,7 +77,7 @@ func coverages() []v1alpha1.PodProtectorSpec {
 func (us *protectorUsers) changeCoverage(s Step) {
 	core := us.env.core(s)
 	p, ok := pick(core.protectors(), s.Who)
-	if !ok || p.Labels != nil {
+	if !ok || p.Labels != nil || p.Spec.TargetRef != nil {
 		return
 	}
 	_, _ = core.store.Update("podprotectors", client.ObjectKeyFromObject(p), "", "user", func(o client.Object) error {
@@ -152,7 +152,7 @@ func (w *watchedProtector) coverageSeenBy(r *removal) *coverageChange {
 // isUnchargedByEarlierSpec reports whether an earlier spec, by which a removal was admitted, does not count the pod.
 func (w *watchedProtector) isUnchargedByEarlierSpec(r *removal, pod podState, now time.Time) bool {
 	known := w.coverageSeenBy(r)
-	return known != nil && !pod.isAvailable(&watchedProtector{stored: known.before}, now)
+	return known != nil && !pod.isAvailable(&watchedProtector{stored: known.before, podCells: w.podCells}, now)
 }
 
 // isExcludedFromCounts reports whether the counts must have left out the pod of an unreserved removal at the time that it takes effect. Three

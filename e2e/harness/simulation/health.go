@@ -119,6 +119,9 @@ func (s podState) isCharged(p *watchedProtector, now time.Time) bool {
 
 // covers reports whether a protector protects a pod. Selectors of scenarios have labels only.
 func (w *watchedProtector) covers(pod *corev1.Pod) bool {
+	if w.isTarget() {
+		return w.selectsTarget(pod) && w.selects(&v1alpha1.PodSelector{}, pod)
+	}
 	return w.selects(w.stored.Spec.Selector, pod)
 }
 

@@ -82,6 +82,7 @@ func (j *judge) recordCellEvent(cell string, e *apiserver.Event) {
 	t := j.history.cells[cell]
 	t.workloads.observe(e)
 	if e.Kind.Kind == "Pod" {
+		j.history.podCells[e.New.GetUID()] = cell
 		j.shares.judgePodChange(cell, j.effects.effecting[cell], func() { j.effects.judgePodChange(cell, t, e) })
 	}
 	if share, ok := e.New.(*v1alpha1.PodProtector); ok {
@@ -127,7 +128,7 @@ func (j *judge) recordProtectorEvent(core string, p *v1alpha1.PodProtector, e *a
 	}
 	w := j.history.protectors[key]
 	if w == nil || w.isLost() && !isRecreated(p) {
-		w = newWatched(core)
+		w = j.history.newWatched(core)
 		j.history.protectors[key] = w
 	}
 	old, _ := e.Old.(*v1alpha1.PodProtector)
@@ -136,7 +137,7 @@ func (j *judge) recordProtectorEvent(core string, p *v1alpha1.PodProtector, e *a
 		return
 	}
 	j.report.trace.add("%s: protector %s by %s: %s", core, p.Name, writerOrSimulator(e.By), describeStatus(p))
-	if old == nil || quota.CountedSpec(&old.Spec) != quota.CountedSpec(&p.Spec) {
+	if hasOtherCoverage(old, p) {
 		j.liveness.coverageChangedAt[key] = time.Now()
 	}
 	w.setStored(p, old, e.Version)
@@ -156,6 +157,7 @@ func (j *judge) judgeStatus(w *watchedProtector, old *v1alpha1.PodProtector, e *
 		j.aggregations.judgeCounts(w, cell, &before)
 		j.rings.judgeWriter(w, cell, &before, e)
 		j.reservations.judgeReservations(w, cell, &before, e)
+		j.aggregations.judgeTarget(w, cell, &before)
 		j.aggregations.judgeExpectation(w, cell, &before, old)
 	}
 	j.topology.judgeEntries(w, old, e)

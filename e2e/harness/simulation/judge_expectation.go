@@ -71,27 +71,42 @@ func (j *aggregationJudge) judgeExpectation(w *watchedProtector, cell, before *v
 		return
 	}
 	t := &j.history.cells[cell.CellID].workloads
+	if w.isTarget() {
+		return // judgeTarget judges its number
+	}
 	is, sum := w.writtenSizes(a)
 	was, _ := w.writtenSizes(b)
 	hasSearched := !maps.Equal(is, was) || b.ExpectedReplicas == nil || *a.ExpectedReplicas != *b.ExpectedReplicas
 	if hasSearched && sum != int(*a.ExpectedReplicas) {
 		j.report.fail("protector %s expects %d pods of %s, and %d of its workloads", w.name(), *a.ExpectedReplicas, cell.CellID, sum)
 	}
-	first := j.history.earliestRestores(w.core, cell.CellID, a.Epoch)
-	began := t.leadershipStarts[leadershipKey{w.core, a.Epoch}]
 	isContinued := old != nil && old.UID == w.stored.UID && a.SelectedSpec == b.SelectedSpec && b.ExpectedReplicas != nil
 	if isContinued {
-		from := t.timeOf(min(first, j.history.earliestRestores(w.core, cell.CellID, b.Epoch)), parseVersion(b.SnapshotVersion))
-		if (a.Epoch != b.Epoch || a.Holder != b.Holder) && began.Before(from) {
-			from = began
-		}
+		from := j.previousCount(w, cell, before)
 		for name := range was {
 			j.judgeExpectationDecrease(w, cell.CellID, t, name, was[name], is[name], from)
 		}
 	}
 	if hasSearched {
 		j.judgeMissingWorkloads(w, cell, is)
+		for name := range is {
+			if j.history.cells[cell.CellID].isUncounted(name) {
+				j.report.fail("protector %s expects pods of %s %s in %s, whose number does not count them", w.name(), name.kind, name.name.Name, cell.CellID)
+			}
+		}
 	}
+}
+
+// previousCount returns the time since which a count may have read what it says of workloads: that of the previous count, or the beginning
+// of a new leadership, if that is earlier.
+func (j *aggregationJudge) previousCount(w *watchedProtector, cell, before *v1alpha1.PodProtectorCell) time.Time {
+	a, b, t := &cell.Aggregation, &before.Aggregation, &j.history.cells[cell.CellID].workloads
+	first := min(j.history.earliestRestores(w.core, cell.CellID, a.Epoch), j.history.earliestRestores(w.core, cell.CellID, b.Epoch))
+	from, began := t.timeOf(first, parseVersion(b.SnapshotVersion)), t.leadershipStarts[leadershipKey{w.core, a.Epoch}]
+	if (a.Epoch != b.Epoch || a.Holder != b.Holder) && began.Before(from) {
+		return began
+	}
+	return from
 }
 
 // isSameExpectation reports whether a write leaves the expectation of a cell unchanged. One snapshot may be counted again by another spec.
@@ -137,12 +152,11 @@ func (j *aggregationJudge) judgeMissingWorkloads(w *watchedProtector, cell *v1al
 		if listed, _ := t.pods[uid].at(max(version, parseVersion(cell.Aggregation.SettledVersion))); !w.covers(listed.pod) {
 			continue // a live list has shown that it was relabelled
 		}
-		name, ok := t.workloads.workloadOf(state.pod)
+		name, chain, ok := t.workloads.workloadOf(state.pod)
 		if !ok {
 			continue
 		}
-		hasExisted := !slices.ContainsFunc(t.workloads.byName[name].since(from), func(s workloadState) bool { return !s.exists })
-		if _, isExpected := is[name]; hasExisted && !isExpected {
+		if _, isExpected := is[name]; t.workloads.hasExistedSince(chain, from) && !isExpected {
 			j.report.fail("protector %s expects no pods of %s %s in %s, of which it has counted %s", w.name(), name.kind, name.name.Name, cell.CellID, state.pod.Name)
 		}
 	}
@@ -150,7 +164,7 @@ func (j *aggregationJudge) judgeMissingWorkloads(w *watchedProtector, cell *v1al
 
 // expectationProblem returns why a protector does not expect yet what the workloads want; "" if it does.
 func (cv *convergence) expectationProblem(core string, p *v1alpha1.PodProtector) string {
-	if !isFloorFromWorkloads(&p.Spec) {
+	if !isFloorFromWorkloads(&p.Spec) || p.Spec.TargetRef != nil {
 		return ""
 	}
 	cv.env.judge.mu.Lock()
@@ -166,7 +180,7 @@ func (cv *convergence) expectationProblem(core string, p *v1alpha1.PodProtector)
 		t := cv.env.judge.history.cells[cell.CellID]
 		for name, truth := range t.workloads.byName {
 			is, isExpected := sizes[name]
-			if now := truth.current(); name.kind != kindReplicaSet && now.exists && (isExpected || t.hasPods(watched, name)) && is != now.size {
+			if now := truth.current(); now.size != notCounted && now.exists && (isExpected || t.hasPods(watched, name)) && is != now.size {
 				return fmt.Sprintf("protector %s expects %d pods of %s %s in %s, which wants %d", p.Name, is, name.kind, name.name.Name, cell.CellID, now.size)
 			}
 		}

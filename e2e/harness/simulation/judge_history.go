@@ -15,6 +15,8 @@ import (
 // clusterHistory is the true history of the clusters, which all parts of the judge share. It judges nothing. The lock of the judge guards it.
 type clusterHistory struct {
 	cells map[string]*cellHistory
+	// podCells are the cells of all pods.
+	podCells map[types.UID]string
 	// protectors are the stored ones by core and name.
 	protectors map[protectorKey]*watchedProtector
 	// epochRestores are the eras in which the leaderships of each cell began, by core and cell, then by epoch.
@@ -28,8 +30,15 @@ type clusterHistory struct {
 func newClusterHistory() *clusterHistory {
 	return &clusterHistory{
 		cells: map[string]*cellHistory{}, protectors: map[protectorKey]*watchedProtector{}, epochRestores: map[string]map[int64]int{},
-		processStarts: map[string]time.Time{},
+		processStarts: map[string]time.Time{}, podCells: map[types.UID]string{},
 	}
+}
+
+// newWatched returns the history of a protector of a core that is stored for the first time.
+func (h *clusterHistory) newWatched(core string) *watchedProtector {
+	w := newWatched(core)
+	w.podCells = h.podCells
+	return w
 }
 
 type protectorKey struct {

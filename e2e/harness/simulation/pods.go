@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"fmt"
+	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -87,7 +88,9 @@ func (ws *workloads) changePod(s Step) {
 			pod.Status.Phase = corev1.PodFailed
 			setReady(pod, false)
 		case Relabel:
+			kept := ownLabels(pod)
 			pod.Labels = map[string]string{"app": []string{"x", "y"}[s.N%2], "tier": "x"}
+			maps.Copy(pod.Labels, kept)
 		}
 		return nil
 	})

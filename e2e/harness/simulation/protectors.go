@@ -5,6 +5,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/simulation/apiserver"
 )
 
 // protectorUsers change, delete and create protectors, as users do, and make them vanish.
@@ -24,6 +25,9 @@ func (p ProtectorPlan) object() *v1alpha1.PodProtector {
 			MaxConcurrentLag: int32(p.Lag), CompactThreshold: &compact, AggregationRateMillis: &rate,
 		},
 		Operations: p.operations(), CoreOutage: p.CoreOutage,
+	}
+	if p.Target != "" {
+		o.Spec.Selector, o.Spec.TargetRef = nil, &v1alpha1.TargetRef{APIVersion: operatedVersion(), Kind: apiserver.KindRollout, Name: p.Target}
 	}
 	p.setCriterion(&o.Spec)
 	p.Computed.applyTo(&o.Spec)
@@ -45,9 +49,10 @@ func (us *protectorUsers) changeProtector(s Step) {
 		if !ok {
 			return nil
 		}
-		if s.What == SetFloor {
+		switch {
+		case s.What == SetFloor:
 			setFloor(&p.Spec, s.N)
-		} else {
+		case p.Spec.TargetRef == nil:
 			p.Spec.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{[]string{"app", "tier"}[s.N%2]: "x"}}
 		}
 		p.Generation++

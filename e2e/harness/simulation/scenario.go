@@ -49,6 +49,8 @@ type ProtectorPlan struct {
 	MindsLoss bool
 	// Computed is a floor that is not a number of pods.
 	Computed ComputedFloor
+	// Target is the name of the Rollout that the protector names; empty for a protector with a selector.
+	Target string
 	// NoRelabels leaves Relabel out of the operations that the protector guards.
 	NoRelabels bool
 	// Updates makes the protector guard updates and resizes.
@@ -113,6 +115,11 @@ func (s Scenario) String() string {
 	}
 	if s.Topology.Runs {
 		fmt.Fprintf(&b, "topology %+v\n", s.Topology)
+	}
+	for _, w := range s.Workloads {
+		if w.Labelled {
+			fmt.Fprintf(&b, "workload %+v\n", w)
+		}
 	}
 	if s.Brake.Window > 0 {
 		fmt.Fprintf(&b, "brake %+v\n", s.Brake)

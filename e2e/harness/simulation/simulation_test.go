@@ -46,6 +46,9 @@ func TestCoverageChangeSeeds(t *testing.T) { runSeeds(t, *seeds/4, simulation.Dr
 // Cells decide on shares of the floor, and are cut off the core.
 func TestShareSeeds(t *testing.T) { runSeeds(t, *seeds/2, simulation.DrawShares) }
 
+// Operators' objects control workloads, and selectors in the status of a scale move.
+func TestOwnerSeeds(t *testing.T) { runSeeds(t, *seeds/3, simulation.DrawOwners) }
+
 func runSeeds(t *testing.T, seeds int, draw func(seed uint64) simulation.Scenario) {
 	t.Helper()
 	scheme := simulation.NewScheme()

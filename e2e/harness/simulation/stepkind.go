@@ -79,6 +79,11 @@ const (
 	ConfirmWorkloads StepKind = "confirm on a protector that deleted workloads are released"
 	RestartPods      StepKind = "remove all pods of a cell"
 
+	DeleteUpper StepKind = "delete the object above a workload of a cell"
+	ScaleUpper  StepKind = "scale the object above a workload of a cell"
+	ReplaceSet  StepKind = "replace the ReplicaSet of a workload of a cell"
+	MoveColor   StepKind = "move the selector of a workload of a cell to the other color"
+
 	UpdateImage StepKind = "update a pod's image"
 	ResizePod   StepKind = "resize a pod in place"
 

@@ -2,8 +2,11 @@ package simulation
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
@@ -13,6 +16,8 @@ import (
 type watchedProtector struct {
 	core   string
 	stored *v1alpha1.PodProtector
+	// podCells are the cells of all pods.
+	podCells map[types.UID]string
 	// coveredSince is the version at which it began to cover its present pods.
 	coveredSince uint64
 	// coverage is which pods it covered over time.
@@ -77,7 +82,7 @@ func (w *watchedProtector) name() string { return w.core + "/" + w.stored.Name }
 func (w *watchedProtector) setStored(p, old *v1alpha1.PodProtector, version uint64) {
 	w.stored = p
 	w.recordConfirmation(old)
-	if old == nil || quota.CountedSpec(&old.Spec) != quota.CountedSpec(&p.Spec) {
+	if hasOtherCoverage(old, p) {
 		w.coveredSince = version
 		w.coverage.record(old, version)
 	}
@@ -86,6 +91,11 @@ func (w *watchedProtector) setStored(p, old *v1alpha1.PodProtector, version uint
 		w.floorRaisedAt = version
 	}
 	w.floors.record(w.effectiveFloor())
+}
+
+// hasOtherCoverage reports whether two states of a protector cover different pods; old is nil for a new protector.
+func hasOtherCoverage(old, p *v1alpha1.PodProtector) bool {
+	return old == nil || quota.CountedSpec(&old.Spec) != quota.CountedSpec(&p.Spec) || !maps.Equal(targetSelectors(old), targetSelectors(p))
 }
 
 func describeStatus(p *v1alpha1.PodProtector) string {

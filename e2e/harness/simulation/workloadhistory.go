@@ -3,23 +3,19 @@ package simulation
 import (
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/e2e/harness/simulation/apiserver"
 )
 
 // workloadHistories is how many pods the workloads of a cell wanted at what time.
 type workloadHistories struct {
-	// byName are the states of the Deployments, StatefulSets and ReplicaSets, oldest first.
+	// byName are the states of the objects that control pods or workloads, oldest first.
 	byName map[workloadName]*workloadHistory
-	// deploymentOfSet are the UIDs of the Deployments of all ReplicaSets that have ever existed.
-	deploymentOfSet map[types.UID]types.UID
-	// names are the workloads by their UIDs.
-	names map[types.UID]workloadName
+	// objects are all such objects that have ever existed, as they last were.
+	objects map[types.UID]*controllerObject
 	// versions are the times of all changes of the cell, in its eras.
 	versions []restoreVersion
 	restores int
@@ -50,43 +46,40 @@ type workloadState struct {
 	at      time.Time
 	uid     types.UID
 	exists  bool
-	// size is how many pods it wants, or last wanted.
-	size int
+	// size is how many pods it wants, or last wanted; notCounted if its number does not count pods. selector is that of its scale.
+	size     int
+	selector string
 }
 
 func newWorkloadTruths() workloadHistories {
 	return workloadHistories{
-		byName: map[workloadName]*workloadHistory{}, deploymentOfSet: map[types.UID]types.UID{}, names: map[types.UID]workloadName{},
-		leadershipStarts: map[leadershipKey]time.Time{},
+		byName: map[workloadName]*workloadHistory{}, objects: map[types.UID]*controllerObject{}, leadershipStarts: map[leadershipKey]time.Time{},
 	}
 }
 
 // observe records a change of the cell.
 func (t *workloadHistories) observe(e *apiserver.Event) {
 	t.versions = append(t.versions, restoreVersion{t.restores, e.Version, time.Now()})
-	switch e.Kind.Kind {
-	case kindReplicaSet:
-		if deployment := metav1.GetControllerOf(e.New); deployment != nil {
-			t.deploymentOfSet[e.New.GetUID()] = deployment.UID
-		}
-		t.addState(e, replicaSetSize)
-	case kindDeployment, kindStatefulSet:
-		t.names[e.New.GetUID()] = t.addState(e, replicasOf(e.New))
+	if o := newController(e.Kind.Kind, e.New); o != nil {
+		t.objects[e.New.GetUID()] = o
+		t.addState(e, o, t.sizeOf(o, e.New))
 	}
 }
 
-// replicaSetSize is the size of a ReplicaSet: its pods are expected as part of their Deployment. Without its Deployment, a ReplicaSet is a
-// workload of its own, which a search finds while both are being deleted.
-const replicaSetSize = -1
+// notCounted is the size of a ReplicaSet whose pods are expected as part of their Deployment, and of objects without a scale. Without its
+// Deployment, a ReplicaSet is a workload of its own, which a search finds while both are being deleted.
+const notCounted = -1
 
-// addState adds a state of a workload.
-func (t *workloadHistories) addState(e *apiserver.Event, size int) workloadName {
-	name := workloadName{e.Kind.Kind, client.ObjectKeyFromObject(e.New)}
-	if t.byName[name] == nil {
-		t.byName[name] = &workloadHistory{}
+// addState adds a state of an object.
+func (t *workloadHistories) addState(e *apiserver.Event, o *controllerObject, size int) {
+	if t.byName[o.name] == nil {
+		t.byName[o.name] = &workloadHistory{}
 	}
-	t.byName[name].states = append(t.byName[name].states, workloadState{e.Version, time.Now(), e.New.GetUID(), e.Type != watch.Deleted, size})
-	return name
+	state := workloadState{version: e.Version, at: time.Now(), uid: e.New.GetUID(), exists: e.Type != watch.Deleted, size: size}
+	if o.selector != nil {
+		state.selector = metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: o.selector})
+	}
+	t.byName[o.name].states = append(t.byName[o.name].states, state)
 }
 
 // restore records that the cell has returned to a version. All states stay, because they may have been read.
@@ -101,7 +94,7 @@ func (t *workloadHistories) restore(version uint64) {
 		}
 		now := truth.current()
 		if !ok {
-			back = workloadState{uid: now.uid, size: now.size}
+			back = workloadState{uid: now.uid, size: now.size, selector: now.selector}
 		}
 		for i := range truth.states { // higher versions occur a second time
 			if truth.states[i].version > version {
@@ -137,25 +130,11 @@ func (t *workloadHistories) timeOf(first int, version uint64) (at time.Time) {
 	return at
 }
 
-// workloadOf returns the workload at the top of a pod's owners.
-func (t *workloadHistories) workloadOf(pod *corev1.Pod) (name workloadName, ok bool) {
-	owner := metav1.GetControllerOf(pod)
-	if owner == nil {
-		return name, false
-	}
-	uid := owner.UID
-	if deployment, isSet := t.deploymentOfSet[uid]; isSet {
-		uid = deployment
-	}
-	name, ok = t.names[uid]
-	return name, ok
-}
-
-// hasPods reports whether a workload has pods that a protector covers.
+// hasPods reports whether a workload has pods that a protector covers, and all controllers from the pods to the workload exist.
 func (t *cellHistory) hasPods(w *watchedProtector, name workloadName) bool {
 	for _, line := range t.pods {
 		if now := line.current(); !now.isGoneOrTerminating() && !now.isFinished() && w.covers(now.pod) {
-			if owner, ok := t.workloads.workloadOf(now.pod); ok && owner == name {
+			if owner, chain, ok := t.workloads.workloadOf(now.pod); ok && owner == name && t.workloads.hasExistedSince(chain, time.Now()) {
 				return true
 			}
 		}

@@ -8,6 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/e2e/harness/simulation/apiserver"
 )
 
 const (
@@ -16,33 +18,47 @@ const (
 	kindStatefulSet = "StatefulSet"
 )
 
-// WorkloadPlan is a workload of a worker cluster. A Deployment has a ReplicaSet, which owns the pods.
+// WorkloadPlan is a workload of a worker cluster. A Deployment and a Rollout have a ReplicaSet, which owns the pods.
 type WorkloadPlan struct {
-	Cell           int
-	Kind, Name     string
-	Replicas       int
-	isReplicaSetOf *metav1.OwnerReference
+	Cell       int
+	Kind, Name string
+	Replicas   int
+	// Upper is the kind of the object of an operator that controls the workload, and UpperReplicas the number in its scale; see owners.go.
+	Upper         string
+	UpperReplicas int
+	// Labelled makes the workload select its pods by a label that only they have. Color is the color of the pods that its scale selects
+	// first; empty for all of its pods.
+	Labelled bool
+	Color    string
+	// setOf is the name of the workload that a ReplicaSet belongs to. controller is the controller of the workload.
+	setOf      string
+	controller *metav1.OwnerReference
 }
 
 func (p WorkloadPlan) key() types.NamespacedName {
+	if p.Kind == apiserver.KindInstallation {
+		return types.NamespacedName{Name: p.Name}
+	}
 	return types.NamespacedName{Namespace: namespace, Name: p.Name}
 }
 
 func (p WorkloadPlan) resource() string { return strings.ToLower(p.Kind) + "s" }
 
 func (p WorkloadPlan) object() client.Object {
-	replicas, meta := int32(p.Replicas), metav1.ObjectMeta{Namespace: namespace, Name: p.Name}
-	if p.isReplicaSetOf != nil {
-		meta.OwnerReferences = []metav1.OwnerReference{*p.isReplicaSetOf}
+	replicas, meta := int32(p.Replicas), metav1.ObjectMeta{Namespace: p.key().Namespace, Name: p.Name}
+	if p.controller != nil {
+		meta.OwnerReferences = []metav1.OwnerReference{*p.controller}
 	}
-	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "x"}}
+	selector := &metav1.LabelSelector{MatchLabels: p.podLabels()}
 	switch p.Kind {
 	case kindDeployment:
 		return &appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Replicas: &replicas, Selector: selector}}
 	case kindReplicaSet:
 		return &appsv1.ReplicaSet{ObjectMeta: meta, Spec: appsv1.ReplicaSetSpec{Replicas: &replicas, Selector: selector}}
-	default:
+	case kindStatefulSet:
 		return &appsv1.StatefulSet{ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{Replicas: &replicas, Selector: selector}}
+	default:
+		return p.operatedObject(meta)
 	}
 }
 
@@ -53,6 +69,10 @@ func replicasOf(object client.Object) int {
 		return int(*o.Spec.Replicas)
 	case *appsv1.StatefulSet:
 		return int(*o.Spec.Replicas)
+	case *appsv1.ReplicaSet:
+		return int(*o.Spec.Replicas)
+	case *apiserver.Operated:
+		return int(o.Spec.Replicas)
 	}
 	return 0
 }
@@ -74,22 +94,20 @@ func (c *clusterState) controllerReference(plan WorkloadPlan) *metav1.OwnerRefer
 		return nil
 	}
 	isController := true
-	return &metav1.OwnerReference{APIVersion: "apps/v1", Kind: plan.Kind, Name: plan.Name, UID: object.GetUID(), Controller: &isController}
+	return &metav1.OwnerReference{APIVersion: plan.apiVersion(), Kind: plan.Kind, Name: plan.Name, UID: object.GetUID(), Controller: &isController}
 }
 
 // podOwnerReference returns a reference to the owner of the pods of a workload; nil if the workload does not exist.
 func (c *clusterState) podOwnerReference(plan WorkloadPlan) *metav1.OwnerReference {
 	workload := c.controllerReference(plan)
-	if workload == nil || plan.Kind != kindDeployment {
+	if workload == nil || !plan.hasSets() {
 		return workload
 	}
-	sets, _ := c.store.List("replicasets", namespace)
-	for _, set := range sets {
-		if metav1.IsControlledBy(set, &metav1.ObjectMeta{UID: workload.UID}) {
-			return c.controllerReference(WorkloadPlan{Kind: kindReplicaSet, Name: set.GetName()})
-		}
+	sets := c.setsOf(workload.UID)
+	if len(sets) == 0 {
+		return nil
 	}
-	return nil
+	return c.controllerReference(WorkloadPlan{Kind: kindReplicaSet, Name: sets[len(sets)-1].GetName()})
 }
 
 // podsOf returns the pods of an owner that are neither terminating nor finished.
@@ -110,17 +128,18 @@ func (c *clusterState) assignOwner(pod *corev1.Pod) {
 	if len(plans) == 0 || len(pod.OwnerReferences) > 0 {
 		return
 	}
-	chosen := &metav1.OwnerReference{APIVersion: "apps/v1", Kind: plans[0].Kind, Name: plans[0].Name, UID: "of-a-deleted-workload", Controller: new(bool)}
+	chosen := &metav1.OwnerReference{APIVersion: plans[0].apiVersion(), Kind: plans[0].Kind, Name: plans[0].Name, UID: "of-a-deleted-workload", Controller: new(bool)}
 	*chosen.Controller = true
+	of := plans[0]
 	for _, plan := range plans {
 		owner := c.podOwnerReference(plan)
 		if owner == nil {
 			continue
 		}
-		chosen = owner
+		chosen, of = owner, plan
 		if object, err := c.store.Get(plan.resource(), plan.key()); err == nil && len(c.podsOf(owner.UID)) < replicasOf(object) {
 			break
 		}
 	}
-	pod.OwnerReferences = []metav1.OwnerReference{*chosen}
+	c.setOwner(pod, of, chosen)
 }

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/simulation/apiserver"
 )
 
 // workloads creates and changes the pods and the workloads of worker clusters, as their users, controllers and kubelets do.
@@ -25,19 +26,18 @@ func (ws *workloads) addSteps(steps stepTable) {
 	steps.add(ws.changePod, BecomeReady, BecomeUnready, BecomeUnknown, BecomePending, BecomeRunning, BecomeScheduled, SetCriterion, Die, Relabel)
 	steps.addNumbered(ws.rollOut, Rollout)
 	steps.addNumbered(ws.changeWorkloads, SyncWorkloads, ScaleWorkload, DeleteWorkload, CreateWorkload, ConfirmWorkloads, RestartPods)
+	steps.addNumbered(ws.changeOwners, DeleteUpper, ScaleUpper, ReplaceSet, MoveColor)
 }
 
 // createWorkloads creates the workloads of a cluster that do not exist.
 func (ws *workloads) createWorkloads(c *clusterState) {
 	for _, plan := range c.workloads() {
+		plan.controller = ws.createUpper(c, plan)
 		if _, err := c.store.Get(plan.resource(), plan.key()); err == nil {
 			continue
 		}
 		c.create(plan.resource(), plan.object())
-		if plan.Kind == kindDeployment {
-			name := fmt.Sprintf("%s-%d", plan.Name, ws.env.nextSerial())
-			c.create("replicasets", WorkloadPlan{Kind: kindReplicaSet, Name: name, isReplicaSetOf: c.controllerReference(plan)}.object())
-		}
+		ws.createSets(c, plan)
 	}
 }
 
@@ -51,7 +51,11 @@ func (ws *workloads) changeWorkloads(n int, s Step) {
 	switch s.What {
 	case SyncWorkloads:
 		for i, plan := range c.workloads() {
-			ws.syncWorkload(c, plan, fmt.Sprintf("%d.%d", n, i))
+			if id := fmt.Sprintf("%d.%d", n, i); plan.Labelled {
+				ws.syncLabelled(c, plan, id)
+			} else {
+				ws.syncWorkload(c, plan, id)
+			}
 		}
 	case ScaleWorkload:
 		_, _ = c.store.Update(plan.resource(), plan.key(), "", user, func(o client.Object) error {
@@ -61,6 +65,10 @@ func (ws *workloads) changeWorkloads(n int, s Step) {
 				o.Spec.Replicas = &replicas
 			case *appsv1.StatefulSet:
 				o.Spec.Replicas = &replicas
+			case *appsv1.ReplicaSet:
+				o.Spec.Replicas = &replicas
+			case *apiserver.Operated:
+				o.Spec.Replicas = replicas
 			}
 			o.SetGeneration(o.GetGeneration() + 1)
 			return nil
@@ -112,6 +120,10 @@ func (ws *workloads) syncWorkload(c *clusterState, plan WorkloadPlan, id string)
 func (ws *workloads) deleteWorkload(c *clusterState, plan WorkloadPlan, after time.Duration) {
 	owner := c.podOwnerReference(plan)
 	if owner == nil {
+		return
+	}
+	if plan.Labelled {
+		ws.deleteLabelled(c, plan, after)
 		return
 	}
 	_, _ = c.store.Delete(plan.resource(), plan.key(), "", user)

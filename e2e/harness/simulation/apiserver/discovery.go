@@ -64,29 +64,36 @@ func resources(version schema.GroupVersion) *metav1.APIResourceList {
 	return list
 }
 
-// scale returns the scale of a workload. The pods of the simulation that a workload selects have the label app.
+// scale returns the scale of a workload. API servers answer 404 for a kind without scale, as for an object that does not exist.
 func (h handler) scale(c *call) (any, error) {
 	object, err := h.store.Get(c.kind.Resource, c.key)
 	if err != nil {
 		return nil, err
 	}
-	var replicas *int32
-	var selector *metav1.LabelSelector
+	replicas, selector := (*int32)(nil), ""
 	switch w := object.(type) {
 	case *appsv1.Deployment:
-		replicas, selector = w.Spec.Replicas, w.Spec.Selector
+		replicas, selector = w.Spec.Replicas, metav1.FormatLabelSelector(w.Spec.Selector)
 	case *appsv1.StatefulSet:
-		replicas, selector = w.Spec.Replicas, w.Spec.Selector
+		replicas, selector = w.Spec.Replicas, metav1.FormatLabelSelector(w.Spec.Selector)
 	case *appsv1.ReplicaSet:
-		replicas, selector = w.Spec.Replicas, w.Spec.Selector
+		replicas, selector = w.Spec.Replicas, metav1.FormatLabelSelector(w.Spec.Selector)
+	case *Operated:
+		switch scaleModeOf(c.kind.Kind) {
+		case scaleServed:
+			replicas, selector = &w.Spec.Replicas, w.Status.Selector
+		case scaleFails:
+			return nil, apierrors.NewInternalError(fmt.Errorf("the spec replicas field %q does not exist", ".spec.replicas"))
+		case noScale:
+		}
 	}
 	if replicas == nil {
-		return nil, fmt.Errorf("%s %s has no scale", c.kind.Kind, c.key.Name)
+		return nil, h.store.notFound(c.kind.Resource, c.key)
 	}
 	return &autoscalingv1.Scale{
 		TypeMeta:   metav1.TypeMeta{Kind: "Scale", APIVersion: "autoscaling/v1"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: c.key.Namespace, Name: c.key.Name, UID: object.GetUID(), ResourceVersion: object.GetResourceVersion()},
 		Spec:       autoscalingv1.ScaleSpec{Replicas: *replicas},
-		Status:     autoscalingv1.ScaleStatus{Selector: metav1.FormatLabelSelector(selector)},
+		Status:     autoscalingv1.ScaleStatus{Selector: selector},
 	}, nil
 }

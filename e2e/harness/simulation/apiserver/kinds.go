@@ -24,7 +24,7 @@ type Kind struct {
 
 // Kinds returns all resources that our components use.
 func Kinds() []Kind {
-	return []Kind{
+	return append([]Kind{
 		{corev1.SchemeGroupVersion.WithKind("Pod"), "pods", true, func() client.Object { return &corev1.Pod{} }},
 		{appsv1.SchemeGroupVersion.WithKind("Deployment"), "deployments", true, func() client.Object { return &appsv1.Deployment{} }},
 		{appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), "replicasets", true, func() client.Object { return &appsv1.ReplicaSet{} }},
@@ -41,7 +41,7 @@ func Kinds() []Kind {
 		{corev1.SchemeGroupVersion.WithKind("ConfigMap"), "configmaps", true, func() client.Object { return &corev1.ConfigMap{} }},
 		{schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}, "customresourcedefinitions", false, newMetadata},
 		{Application(), "applications", true, newMetadata},
-	}
+	}, operatedKinds()...)
 }
 
 // Namespaces is the resource of namespaces.
