@@ -209,7 +209,7 @@ tool-sums: ## Pin the sums of the released control planes in the versions of hac
 
 .PHONY: clean
 clean: ## Remove what was built here; the shared cache stays
-	@rm -rf bin .evidence image plugin release release.partial site hack/site/node_modules hack/site/.vitepress/.temp demo-report bench-report chaos-report coverage.out
+	@rm -rf bin .evidence image plugin release release.partial site hack/site/node_modules hack/site/.vitepress/.temp demo-report bench-report chaos-report real-workloads-report coverage.out
 
 .PHONY: help
 help: ## Show this help

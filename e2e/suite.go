@@ -41,6 +41,8 @@ type Suite struct {
 	// APIServerArguments returns additional flags of a cluster's kube-apiserver. It is called each time that the kube-apiserver starts. nil
 	// adds none. Set it before Main.
 	APIServerArguments func(federation.ClusterSpec) []string
+	// Prepare is called when the federation runs and Breakwater is not installed yet. nil does nothing. Set it before Main.
+	Prepare func(ctx context.Context, f federation.Federation) error
 
 	topology  string
 	configure func(*install.Options)
@@ -102,8 +104,11 @@ func NewSuiteWith(topology string, start func(ctx context.Context, s *Suite) (st
 func (s *Suite) Federation() federation.Federation { return s.shared.Federation() }
 
 // Main starts the federation, installs Breakwater, runs the tests of a package, and stops everything. Call it from TestMain, and exit with
-// the code that it returns.
+// the code that it returns. If the flags of the test binary select no test of the package, it starts nothing.
 func (s *Suite) Main(m *testing.M) int {
+	if !selectsTests(m) {
+		return m.Run()
+	}
 	topology, err := federation.Embedded(s.topology)
 	if err == nil {
 		s.dir, err = os.MkdirTemp("", "breakwater-e2e-")
@@ -151,6 +156,11 @@ func (s *Suite) install(ctx context.Context, _ *envconf.Config) (context.Context
 	f := s.Federation()
 	if err := s.connect(f); err != nil {
 		return ctx, err
+	}
+	if s.Prepare != nil {
+		if err := s.Prepare(ctx, f); err != nil {
+			return ctx, err
+		}
 	}
 	if s.start != nil {
 		var err error
