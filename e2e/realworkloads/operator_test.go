@@ -109,19 +109,23 @@ func (o operator) pods(selector string) []corev1.Pod {
 // waitForPods waits until a selector selects exactly the given number of pods, and all of them are ready.
 func (o operator) waitForPods(selector string, number int) {
 	o.Helper()
-	o.Eventually(func() string {
-		pods := o.pods(selector)
-		ready := 0
-		for i := range pods {
-			if isReady(&pods[i]) {
-				ready++
-			}
+	o.Eventually(func() string { return o.podsProblem(selector, number) })
+}
+
+// podsProblem returns why a selector does not select exactly the given number of ready pods, or "" if it does.
+func (o operator) podsProblem(selector string, number int) string {
+	o.Helper()
+	pods := o.pods(selector)
+	ready := 0
+	for i := range pods {
+		if isReady(&pods[i]) {
+			ready++
 		}
-		if len(pods) != number || ready != number {
-			return fmt.Sprintf("%s selects %d pods, %d of them ready, want %d ready pods", selector, len(pods), ready, number)
-		}
+	}
+	if len(pods) == number && ready == number {
 		return ""
-	})
+	}
+	return fmt.Sprintf("%s selects %d pods, %d of them ready, want %d ready pods", selector, len(pods), ready, number)
 }
 
 func isReady(pod *corev1.Pod) bool {

@@ -18,7 +18,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
 )
 
-// floorTimeout bounds the wait for the right floor. A floor that is wrong for longer is reported as wrong.
+// floorTimeout bounds the wait for the state of a step. A floor that is wrong for longer is reported as wrong.
 const floorTimeout = 45 * time.Second
 
 // Rule 16: the number of pods comes from the lowest controller whose own scale selects these pods.
@@ -51,17 +51,12 @@ func (p *play) cell() storm.Cell { return p.Cells[0] }
 func (p *play) run(r *shapeResult, s *step, isLast bool) {
 	p.Helper()
 	p.change(s)
-	p.worker.waitForPods(s.Covers, s.Pods)
-	if s.Gone != "" {
-		p.worker.waitForPods(s.Gone, 0)
-	}
-	p.WaitForWebhooks(p.cell(), p.worker.pods(s.Covers)[0])
-	problem := p.waitForFloor(s)
+	problem := p.waitForState(s)
 	floor := int(s.Floor)
 	if len(s.Unknown) > 0 {
 		floor = s.Pods
 	}
-	if isLast || len(s.Unknown) > 0 {
+	if isLast || len(s.Unknown) > 0 || problem != "" {
 		problem = p.storm(r, s, floor, problem)
 	}
 	r.observe(s, p.protector())
@@ -150,17 +145,24 @@ func (p *play) protector() *v1alpha1.PodProtector {
 	return nil
 }
 
-// waitForFloor waits until the protector has the right floor and counts the right pods. It returns what is wrong after floorTimeout.
-func (p *play) waitForFloor(s *step) string {
+// waitForState waits until the pods are as the step says, the protector has the right floor and counts the right pods, and all webhooks have
+// received it. It returns what is wrong after floorTimeout.
+func (p *play) waitForState(s *step) string {
 	p.Helper()
 	deadline := time.Now().Add(floorTimeout)
 	for {
-		got := p.protector()
-		if hasFloor(got, s) && hasCounted(got, s) {
-			return ""
+		problem := p.worker.podsProblem(s.Covers, s.Pods)
+		if problem == "" && s.Gone != "" {
+			problem = p.worker.podsProblem(s.Gone, 0)
 		}
-		if time.Now().After(deadline) {
-			return describeFloor(got, s)
+		if got := p.protector(); problem == "" && (!hasFloor(got, s) || !hasCounted(got, s)) {
+			problem = describeFloor(got, s)
+		}
+		if problem == "" && s.Pods > 0 {
+			p.WaitForWebhooks(p.cell(), p.worker.pods(s.Covers)[0])
+		}
+		if problem == "" || time.Now().After(deadline) {
+			return problem
 		}
 		<-time.After(50 * time.Millisecond)
 	}
