@@ -246,6 +246,16 @@ func TestCountingWorkload(t *testing.T) {
 			pool := l.operand("NodePool", fields{"replicas": int64(3)}, fields{"labelSelector": "app=web"}, nil)
 			l.pods("broker", 2, nil, l.operand("PodGroup", fields{}, nil, pool))
 		}, 3, ""},
+		"or one that owns it and does not control it": {func(l *fixture) {
+			pool := l.operand("NodePool", fields{"replicas": int64(3)}, fields{"labelSelector": "app=web"}, nil)
+			group := l.operand("PodGroup", fields{}, nil, nil)
+			patch := client.MergeFrom(group.DeepCopy())
+			group.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: kindsGroup + "/v1", Kind: "NodePool", Name: pool.GetName(), UID: pool.GetUID()}})
+			if err := l.client.Patch(l.Context(), group, patch); err != nil {
+				l.Fatal(err)
+			}
+			l.pods("broker", 2, nil, group)
+		}, 3, ""},
 		"below one without a selector: unknown": {func(l *fixture) {
 			l.pods("db", 2, nil, l.operand("PodGroup", fields{}, nil, l.operand("Database", fields{"instances": int64(3)}, nil, nil)))
 		}, 0, "PodGroup %s has no scale subresource, the scale of Database %s has no selector: set spec.expectedReplicas"},
@@ -411,6 +421,26 @@ func TestOwnerOfClusterScope(t *testing.T) {
 		return ""
 	})
 	other.wantFloor(7, 8)
+}
+
+// What was expected before does not include pods whose number was never known, so it is no floor for them (rule 9).
+func TestPodsOfUnknownNumberJoinKnownOnes(t *testing.T) {
+	l := newFixture(t)
+	l.createCell()
+	l.createProtector(oneMissing)
+	l.run("a")
+	l.wantFloor(0, 0)
+	agents := l.pods("agent", 2, nil, l.built(&appsv1.DaemonSet{ObjectMeta: named("agent")}, 0, nil, nil))
+	l.wantUnknownFloor("DaemonSet agent has no scale subresource: set spec.expectedReplicas")
+	l.pods("db", 3, nil, l.built(&appsv1.StatefulSet{ObjectMeta: named("db")}, 3, nil, nil))
+	for _, p := range agents {
+		if err := l.client.Delete(t.Context(), p, client.GracePeriodSeconds(0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.wantFloor(2, 3)
+	l.pods("more", 1, nil, l.built(&appsv1.DaemonSet{ObjectMeta: named("more")}, 0, nil, nil))
+	l.wantUnknownFloor("DaemonSet more has no scale subresource: set spec.expectedReplicas")
 }
 
 // Pods that name a deleted controller are those of its successor, also while that one has not stated which pods it selects (seed 218 of owners).

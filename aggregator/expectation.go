@@ -26,8 +26,8 @@ type found struct {
 	replicas int32
 	// deleted reports that it does not exist, and kindNotServed that the API server does not serve its kind any more.
 	deleted, kindNotServed bool
-	// controller is the controller of the workload; noOwner if it has none.
-	controller owner
+	// above is the object above the workload; noOwner if there is none.
+	above owner
 	// asked are the objects on which the result depends.
 	asked []workloadName
 }

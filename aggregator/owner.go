@@ -36,3 +36,15 @@ func controllerOf(object metav1.Object) owner {
 	}
 	return owner{apiVersion: ref.APIVersion, kind: ref.Kind, name: ref.Name, uid: ref.UID}
 }
+
+// above returns what states the number of an object's dependents if the object does not: its controller or, without one, its only owner. The scale
+// of that one must select the pods. Some operators set no controller, as Strimzi for a StrimziPodSet.
+func above(object metav1.Object) owner {
+	if controller := controllerOf(object); controller != noOwner() {
+		return controller
+	}
+	if all := object.GetOwnerReferences(); len(all) == 1 {
+		return owner{apiVersion: all[0].APIVersion, kind: all[0].Kind, name: all[0].Name, uid: all[0].UID}
+	}
+	return noOwner()
+}

@@ -94,6 +94,8 @@ type expecting struct {
 	isFormer bool
 	// last and seen are the results of the last searches and of these, by the owners of the pods.
 	last, seen map[owner]found
+	// hasUncounted reports that pods have an owner whose number was never known. What was expected before does not include it.
+	hasUncounted bool
 }
 
 func (r *workloadResolver) newExpecting(p *v1alpha1.PodProtector, stored *v1alpha1.Aggregation, pods *count) *expecting {
@@ -119,9 +121,13 @@ func selectedBy(stored *v1alpha1.Aggregation, p *v1alpha1.PodProtector) bool {
 func (e *expecting) search(ctx context.Context, o owner) (found, error) {
 	s := e.searchFor(o)
 	result, err := s.find(ctx, o)
-	if before := e.last[o]; err != nil && before.workload != noOwner() {
+	switch before := e.last[o]; {
+	case err != nil && before.workload != noOwner():
 		e.seen[o] = before
-	} else {
+	case err != nil && isUnknown(err) && !s.isExpected(o.uid):
+		e.hasUncounted = true
+		fallthrough
+	default:
 		e.seen[o] = result
 	}
 	return result, err
@@ -177,7 +183,7 @@ func (e *expecting) dropSuperseded(ctx context.Context, owners map[owner]int32) 
 		if err != nil {
 			return // expect fails for the same reason, and this is done with the first success
 		}
-		counting[result.workload.uid], above[result.controller.uid] = true, true
+		counting[result.workload.uid], above[result.above.uid] = true, true
 	}
 	e.known = slices.DeleteFunc(slices.Clone(e.known), func(w v1alpha1.ExpectedWorkload) bool {
 		return above[w.UID] && !counting[w.UID] && w.UID != ""
@@ -193,7 +199,10 @@ func (e *expecting) keep(err error, stored, now *v1alpha1.Aggregation) (isFinal 
 	if e.isFormer {
 		now.SelectedSpec = stored.SelectedSpec
 	}
-	if now.ExpectedReplicas = e.before; now.ExpectedReplicas == nil {
+	if now.ExpectedReplicas = e.before; e.hasUncounted {
+		now.ExpectedReplicas = nil // rule 9
+	}
+	if now.ExpectedReplicas == nil {
 		now.ExpectedReplicasProblem = clusters.Truncate(err.Error(), maxProblemBytes)
 	}
 	if errors.Is(err, errUncounted) {

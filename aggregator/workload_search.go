@@ -18,6 +18,11 @@ import (
 // errUncounted can be resolved only by another spec, by other pods, or by a controller that changes.
 var errUncounted = errors.New("set spec.expectedReplicas")
 
+// isUnknown reports whether an error says that the number of pods is unknown, and not only that it could not be read now.
+func isUnknown(err error) bool {
+	return errors.Is(err, errUncounted) || errors.Is(err, errNotListed) || apierrors.IsInternalError(err)
+}
+
 // workloadSearch finds the workload that states how many of some pods there should be (rule 16).
 type workloadSearch struct {
 	workloads *workloads
@@ -60,8 +65,7 @@ func (s *workloadSearch) ascend(ctx context.Context, bottom owner) (found, error
 			return s.deleted(at, kindNotServed), nil
 		}
 		at.uid = object.UID
-		controller := controllerOf(object)
-		if workload.IsReplaceable(at.groupKind()) && controller != noOwner() {
+		if controller := controllerOf(object); workload.IsReplaceable(at.groupKind()) && controller != noOwner() {
 			if result, replaced, err := s.replacement(ctx, controller); err != nil || replaced {
 				return result, err
 			}
@@ -75,13 +79,12 @@ func (s *workloadSearch) ascend(ctx context.Context, bottom owner) (found, error
 			return found{}, fmt.Errorf("%s %s: %w", at.kind, at.name, err)
 		}
 		if isKnown || workload.Decide(scale, isDirect) == workload.Counts {
-			return found{workload: at, replicas: size.replicas, controller: controller}, nil
+			return found{workload: at, replicas: size.replicas, above: above(object)}, nil
 		}
 		silent = append(silent, reason(at, scale))
-		if controller == noOwner() {
+		if at, isDirect = above(object), false; at == noOwner() {
 			return found{}, fmt.Errorf("%s: %w", strings.Join(silent, ", "), errUncounted)
 		}
-		at, isDirect = controller, false
 	}
 	return found{}, fmt.Errorf("%s %s has more than %d controllers above it", bottom.kind, bottom.name, maxOwnerChain)
 }
@@ -135,7 +138,7 @@ func (s *workloadSearch) replacement(ctx context.Context, controller owner) (res
 	if replaced = workload.Replaces(scale); len(s.pods) == 0 {
 		replaced = replaced && hasReplaced
 	}
-	return found{workload: controller, replicas: size.replicas, controller: controllerOf(object)}, replaced, nil
+	return found{workload: controller, replicas: size.replicas, above: above(object)}, replaced, nil
 }
 
 // scaleOf compares the scale of a controller with the pods.
@@ -193,7 +196,7 @@ func (s *workloadSearch) isBelow(ctx context.Context, bottom owner, upper types.
 		if err != nil || object == nil {
 			return false, err
 		}
-		if at = controllerOf(object); at == noOwner() || at.uid == upper {
+		if at = above(object); at == noOwner() || at.uid == upper {
 			return at.uid == upper, nil
 		}
 	}

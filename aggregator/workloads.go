@@ -254,9 +254,9 @@ func (w *workloads) watchedKindOf(resource schema.GroupVersionResource, kind sch
 	return watched, nil
 }
 
-// hasChanged reports whether a workload may state another number of other pods, or has another controller.
+// hasChanged reports whether a workload may state another number of other pods, or has another owner.
 func hasChanged(kind schema.GroupKind, before, after *metav1.PartialObjectMetadata) bool {
-	return before.UID != after.UID || stateOf(kind, before) != stateOf(kind, after) || controllerOf(before) != controllerOf(after)
+	return before.UID != after.UID || stateOf(kind, before) != stateOf(kind, after) || above(before) != above(after)
 }
 
 // source lists and watches the metadata of a kind. After a watch that broke off it lists all objects again, as newStream does: an API
