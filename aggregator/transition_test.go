@@ -304,3 +304,20 @@ func TestTargetThatSelectsOtherPodsIsATransition(t *testing.T) {
 	want("and back: the pods were free meanwhile", blue, 40*time.Second, time.Minute, 1)
 	want("until the deadline has passed", blue, 101*time.Second, 0, 0)
 }
+
+// Without the target, nothing is counted by another selector, and no earlier selector may begin a transition again.
+func TestTransitionEndsAlthoughTheTargetIsReleased(t *testing.T) {
+	const deadline = 10 * time.Second
+	p := &v1alpha1.PodProtector{}
+	p.UID, p.Spec.TargetRef = "p", &v1alpha1.TargetRef{APIVersion: "example.com/v1", Kind: "Rollout", Name: "web"}
+	cell := &v1alpha1.PodProtectorCell{Aggregation: v1alpha1.Aggregation{CountedSpec: quota.CountedSpec(&p.Spec)}}
+	known, at := &periods{}, time.Unix(1000, 0)
+	for _, target := range []*v1alpha1.Target{{Selector: "hash=blue"}, {Selector: "hash=green"}, nil, nil, nil} {
+		cell.Aggregation.Target = target
+		known.record(p, cell, false, at)
+		at = at.Add(deadline)
+	}
+	if earlier, wait := known.earlier(nil, deadline, at.Add(-time.Second)); wait > 0 {
+		t.Errorf("earlier() restricts the counts by %d earlier selectors for %s, want none", len(earlier), wait)
+	}
+}

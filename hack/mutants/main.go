@@ -103,7 +103,7 @@ func proofs() []proof {
 			"TestDeferral", "TestDeferredWritesAreMade",
 			"TestKubeletLosesOnlyWhatWasRemoved", "TestEndOf", "TestRegistration", "TestDecideName",
 			"TestHeldPodsEndByLaterCountsOnly", "TestIsSatisfied", "TestAnswersToGuards",
-			"TestReplacement", "TestSelectionOf", "TestTargetThatSelectsOtherPodsIsATransition",
+			"TestReplacement", "TestSelectionOf", "TestTargetThatSelectsOtherPodsIsATransition", "TestTransitionEndsAlthoughTheTargetIsReleased",
 			"TestDecideSuccession", "TestPatchRemovesOnlyTheControllerReference",
 			"TestDomainLoss", "TestDomainLossAssumesTheWorstPlacement", "TestPodOfUnknownDomainMayBeInAnyDomain", "TestAdmittedRemovalsTolerateAnyDomainLoss",
 			"TestBatchDecidesLikeSingleDecisionsWithDomainLoss",
@@ -135,7 +135,7 @@ func shareProofs() []proof {
 
 func main() {
 	seeds := flag.Int("seeds", 600, "how many `seeds` the simulation runs for each mutant")
-	by := flag.String("by", "", "the one `proof` to try: properties, \"tests of the judge\", simulation, \"simulation of shards\", corpus or "+
+	by := flag.String("by", "", "the one `proof` to try: properties, \"tests of the judge\", simulation, \"simulation of owners\", \"simulation of shards\", corpus or "+
 		"\"properties at length\"; empty: all, until one catches the mutant")
 	only := flag.String("only", "", "`pattern` of the names of the mutants to try")
 	table := flag.String("table", "", "`file` whose table of mutants is updated (docs/concepts/safety.md)")

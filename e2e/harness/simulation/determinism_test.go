@@ -33,6 +33,9 @@ func TestSeedWithComputedFloorsIsDeterministic(t *testing.T) {
 	playTwice(t, []uint64{50, 67}, simulation.Draw)
 }
 
+// In these seeds, objects of operators are above workloads (1), and selectors move (12).
+func TestOwnerSeedIsDeterministic(t *testing.T) { playTwice(t, []uint64{1, 12}, simulation.DrawOwners) }
+
 func TestSharedSeedIsDeterministic(t *testing.T) {
 	playTwice(t, []uint64{1, 7, 1164}, simulation.DrawShared)
 }

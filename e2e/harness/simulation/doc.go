@@ -15,6 +15,11 @@
 // In a fifth of the seeds, floors are computed from the replicas that the workloads of the cells want. An oracle in judge_expectation.go
 // checks against the stores' own history that no expectation falls unless a workload wants less.
 //
+// DrawOwners puts the objects of operators above workloads, of namespaced and cluster scope, with a scale in pods, in another unit, with an
+// error, or without one (rule 16). They are deleted and recreated, and pods survive the controllers that they name. In a third of its seeds,
+// protectors name Rollouts whose scales select pods of one color, and only a change of the status moves the selector to the other color. The
+// oracle is in judge_owners.go.
+//
 // Each of the following happens in a fraction of the seeds. Clients relabel pods with a review (relabels.go), retry removals that never
 // take effect (renewals.go) and remove pods by force (force.go). Protectors use all criteria and exempt pods (criteria.go). Clocks are
 // minutes off where protectors count by age (youngclocks.go). Cells are deleted and recreated, and the pods of silent cells are discounted

@@ -38,7 +38,7 @@ func ownerShapes() []WorkloadPlan {
 		kindReplicaSet:         {none, application, apiserver.KindInstallation},
 		apiserver.KindRollout:  {none, application},
 		apiserver.KindPodSet:   {none, apiserver.KindDatabase},
-		apiserver.KindPodGroup: {apiserver.KindDatabase},
+		apiserver.KindPodGroup: {apiserver.KindDatabase, apiserver.KindClusterDatabase, apiserver.KindClusterDatabase},
 	} {
 		for _, upper := range uppers {
 			all = append(all, WorkloadPlan{Kind: kind, Upper: upper, Labelled: true})

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -53,7 +52,7 @@ func isCounted(p *v1alpha1.PodProtector, a *v1alpha1.Aggregation) bool {
 func (w *watchedProtector) writtenSizes(a *v1alpha1.Aggregation) (sizes map[workloadName]int, sum int) {
 	sizes = map[workloadName]int{}
 	for _, e := range a.Workloads {
-		sizes[workloadName{e.Kind, types.NamespacedName{Namespace: w.stored.Namespace, Name: e.Name}}] += int(e.Replicas)
+		sizes[workloadName{e.Kind, keyOf(e.Kind, w.stored.Namespace, e.Name)}] += int(e.Replicas)
 		sum += int(e.Replicas)
 	}
 	return sizes, sum

@@ -53,7 +53,7 @@ func newController(kind string, object client.Object) *controllerObject {
 		o.selector = object.Spec.Selector.MatchLabels
 		o.setLabels = o.selector
 	case *apiserver.Operated:
-		o.hasScale = slices.Contains([]string{apiserver.KindRollout, apiserver.KindDatabase, apiserver.KindPodSet}, kind)
+		o.hasScale = slices.Contains([]string{apiserver.KindRollout, apiserver.KindDatabase, apiserver.KindClusterDatabase, apiserver.KindPodSet}, kind)
 		o.selector = parseLabels(object.Status.Selector)
 	default:
 		if kind != apiserver.Application().Kind {

@@ -2,11 +2,10 @@ package simulation
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
-
-	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -73,7 +72,7 @@ func (p WorkloadPlan) operatedObject(meta metav1.ObjectMeta) client.Object {
 		return &metav1.PartialObjectMetadata{ObjectMeta: meta}
 	}
 	o := &apiserver.Operated{ObjectMeta: meta, Spec: apiserver.OperatedSpec{Replicas: int32(p.Replicas)}}
-	if p.Kind == apiserver.KindRollout || p.Kind == apiserver.KindDatabase {
+	if slices.Contains([]string{apiserver.KindRollout, apiserver.KindDatabase, apiserver.KindClusterDatabase}, p.Kind) {
 		o.Status.Selector = metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: p.podLabels()})
 	}
 	return o

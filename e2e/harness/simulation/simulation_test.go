@@ -41,7 +41,7 @@ func TestSeeds(t *testing.T) { runSeeds(t, *seeds, simulation.Draw) }
 func TestSharedSeeds(t *testing.T) { runSeeds(t, *seeds/4, simulation.DrawShared) }
 
 // The coverage of protectors changes in the middle of bursts.
-func TestCoverageChangeSeeds(t *testing.T) { runSeeds(t, *seeds/4, simulation.DrawCoverageChanges) }
+func TestCoverageChangeSeeds(t *testing.T) { runSeeds(t, *seeds/6, simulation.DrawCoverageChanges) }
 
 // Cells decide on shares of the floor, and are cut off the core.
 func TestShareSeeds(t *testing.T) { runSeeds(t, *seeds/2, simulation.DrawShares) }

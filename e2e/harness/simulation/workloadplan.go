@@ -35,11 +35,14 @@ type WorkloadPlan struct {
 	controller *metav1.OwnerReference
 }
 
-func (p WorkloadPlan) key() types.NamespacedName {
-	if p.Kind == apiserver.KindInstallation {
-		return types.NamespacedName{Name: p.Name}
+func (p WorkloadPlan) key() types.NamespacedName { return keyOf(p.Kind, namespace, p.Name) }
+
+// keyOf returns the name of an object that objects of a namespace refer to.
+func keyOf(kind, namespace, name string) types.NamespacedName {
+	if kind == apiserver.KindInstallation || kind == apiserver.KindClusterDatabase {
+		namespace = ""
 	}
-	return types.NamespacedName{Namespace: namespace, Name: p.Name}
+	return types.NamespacedName{Namespace: namespace, Name: name}
 }
 
 func (p WorkloadPlan) resource() string { return strings.ToLower(p.Kind) + "s" }

@@ -49,6 +49,8 @@ const (
 	KindPodGroup = "PodGroup"
 	// KindInstallation is a kind of cluster scope without a scale.
 	KindInstallation = "Installation"
+	// KindClusterDatabase is a Database of cluster scope.
+	KindClusterDatabase = "ClusterDatabase"
 	// KindIntegration has a scale that answers an error, like that of a custom resource whose replicas are not set.
 	KindIntegration = "Integration"
 )
@@ -64,7 +66,7 @@ const (
 
 func scaleModeOf(kind string) scaleMode {
 	switch kind {
-	case KindRollout, KindDatabase, KindPodSet:
+	case KindRollout, KindDatabase, KindClusterDatabase, KindPodSet:
 		return scaleServed
 	case KindIntegration:
 		return scaleFails
@@ -80,6 +82,7 @@ func operatedKinds() []Kind {
 	}
 	return []Kind{
 		kind(KindRollout, "rollouts", true), kind(KindDatabase, "databases", true), kind(KindPodSet, "podsets", true),
-		kind(KindPodGroup, "podgroups", true), kind(KindInstallation, "installations", false), kind(KindIntegration, "integrations", true),
+		kind(KindPodGroup, "podgroups", true), kind(KindInstallation, "installations", false), kind(KindClusterDatabase, "clusterdatabases", false),
+		kind(KindIntegration, "integrations", true),
 	}
 }
