@@ -86,7 +86,7 @@ func checkIgnoredLabels(c *Cell, cores []Core) []Finding {
 		}
 	}
 	if len(names) == 0 {
-		return f.ok("No workload requests protection in vain.")
+		return f.ok("No workload requests protection in a cluster where its label has no effect.")
 	}
 	return []Finding{f.finding(Warning, fmt.Sprintf("The label %s=true has no effect in the cluster of a cell, and no core has a protector for: %s.",
 		v1alpha1.LabelProtect, joinNames(names)),
