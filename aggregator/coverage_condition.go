@@ -20,7 +20,8 @@ func setPodsMatchedCondition(p *v1alpha1.PodProtector) {
 		if meta.FindStatusCondition(p.Status.Conditions, matched.Type) == nil {
 			return
 		}
-		matched.Status, matched.Reason, matched.Message = metav1.ConditionTrue, v1alpha1.ReasonPodsMatched, "At least one cell has a pod that this PodProtector selects."
+		matched.Status, matched.Reason = metav1.ConditionTrue, v1alpha1.ReasonPodsMatched
+		matched.Message = "At least one cell has a pod that this PodProtector selects."
 	case quota.MatchScaledToZero:
 		matched.Reason = v1alpha1.ReasonScaledToZero
 		matched.Message = "Its workload is scaled to 0: nothing is protected until it is scaled up."

@@ -160,14 +160,13 @@ func stateText(v *status.Protector) (string, textStyle) {
 	}
 	for _, gap := range v.Gaps {
 		words, style := gapText(gap)
-		switch {
-		case text == "ok":
+		if text == "ok" {
 			text, as = words, style
-		default:
-			text += "; " + words
-			if style == bad || as == good {
-				as = style
-			}
+			continue
+		}
+		text += "; " + words
+		if style == bad || as == good {
+			as = style
 		}
 	}
 	if v.DecreasePending != nil {

@@ -95,7 +95,8 @@ func proofs() []proof {
 			"TestYoungPodIsChargedInCellsWithoutCounts", "TestPodRemovedBeforeMinReadySecondsIsNeverCounted", "TestPodsWithExpectedOwnersInInitialCount",
 			"TestForgedReviewCausesNoActions", "TestForgedReviewCannotBreakGlass",
 			"TestAdmittedRemovalWithoutGracePeriodIsRecorded", "TestRemovalThatCannotBeRecordedIsRefused", "TestForgedRemovalIsNotRecorded",
-			"TestRelabelConsumesBudget", "TestRelabelThroughStatusConsumesBudget", "TestConfiguration", "TestFailedPrecondition", "TestProtectorsThatLoseThePodAreCharged", "TestRelabelCombinesWithOtherOperations", "TestCompactMergesRelabelsSeparately",
+			"TestRelabelConsumesBudget", "TestRelabelThroughStatusConsumesBudget", "TestConfiguration", "TestFailedPrecondition",
+			"TestProtectorsThatLoseThePodAreCharged", "TestRelabelCombinesWithOtherOperations", "TestCompactMergesRelabelsSeparately",
 			"TestRelabelStaysReservedUntilSnapshotShowsIt", "TestLivePodDoesNotSettleRelabelWithLateWatch",
 			"TestPodThatEnteredAndLeavesStaysReserved",
 			"TestWiderSelectorCountsNewPodsAfterDeadline", "TestTransitionEndUsesLiveList", "TestCountedPodsInTransition",
@@ -135,7 +136,8 @@ func shareProofs() []proof {
 
 func main() {
 	seeds := flag.Int("seeds", 600, "how many `seeds` the simulation runs for each mutant")
-	by := flag.String("by", "", "the one `proof` to try: properties, \"tests of the judge\", simulation, \"simulation of owners\", \"simulation of shards\", corpus or "+
+	by := flag.String("by", "", "the one `proof` to try: properties, \"tests of the judge\", simulation, \"simulation of owners\", "+
+		"\"simulation of shards\", corpus or "+
 		"\"properties at length\"; empty: all, until one catches the mutant")
 	only := flag.String("only", "", "`pattern` of the names of the mutants to try")
 	table := flag.String("table", "", "`file` whose table of mutants is updated (docs/concepts/safety.md)")

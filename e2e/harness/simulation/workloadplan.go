@@ -131,7 +131,9 @@ func (c *clusterState) assignOwner(pod *corev1.Pod) {
 	if len(plans) == 0 || len(pod.OwnerReferences) > 0 {
 		return
 	}
-	chosen := &metav1.OwnerReference{APIVersion: plans[0].apiVersion(), Kind: plans[0].Kind, Name: plans[0].Name, UID: "of-a-deleted-workload", Controller: new(bool)}
+	chosen := &metav1.OwnerReference{
+		APIVersion: plans[0].apiVersion(), Kind: plans[0].Kind, Name: plans[0].Name, UID: "of-a-deleted-workload", Controller: new(bool),
+	}
 	*chosen.Controller = true
 	of := plans[0]
 	for _, plan := range plans {

@@ -64,9 +64,11 @@ const (
 
 // Reasons returns all reasons, in the order in which docs/how-to/migrate.md explains them.
 func Reasons() []Reason {
-	return []Reason{EvictionsOnly, LabelsMove, ExemptNamespace, OneCluster, UnhealthyPods, NothingToSpare, PercentageBase, Retained, ExemptNotCounted, DoesNotFollow,
+	return []Reason{
+		EvictionsOnly, LabelsMove, ExemptNamespace, OneCluster, UnhealthyPods, NothingToSpare, PercentageBase, Retained, ExemptNotCounted, DoesNotFollow,
 		BothMustAdmit, PodsAlone, DaemonSets, KeepsOwn, Contradicts, Renamed, Ignored, OutOfRange, Repeated, ProtectsNothing, ChoosesNothing,
-		AddsNothing, Malformed, NotPossible}
+		AddsNothing, Malformed, NotPossible,
+	}
 }
 
 // Warning describes a difference of one object in one sentence.

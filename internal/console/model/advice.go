@@ -37,7 +37,8 @@ func adviceFor(p *v1alpha1.PodProtector, row *Row) []Advice {
 	add(row.Has(StateRestored), "It was recreated: removals are refused until all cells are counted.", "kubectl breakwater cells")
 	add(row.Has(StateUnguarded), "Its namespace is not guarded in a cell: show the cause and the remedy.", "kubectl breakwater doctor --check exempt,guarding")
 	add(row.Has(StateGuardUnknown), "The aggregator of a cell cannot read webhook configurations: show the missing permission.", "kubectl breakwater status "+name)
-	add(row.Has(StateNoPods), "Nothing is protected. Compare its selector with the labels of the pods in each cell.", "kubectl get pods -n "+p.Namespace+" --show-labels")
+	add(row.Has(StateNoPods), "Nothing is protected. Compare its selector with the labels of the pods in each cell.",
+		"kubectl get pods -n "+p.Namespace+" --show-labels")
 	add(row.Has(StateOverlapping), "Show which other protectors cover the same pods.", "kubectl get podprotectors -n "+p.Namespace)
 	add(refuses, "In an emergency, use break-glass for one pod, in its own cluster: its next removal is admitted and reported.",
 		"kubectl annotate pod -n "+p.Namespace+" NAME "+v1alpha1.AnnotationForceDelete+"=true")

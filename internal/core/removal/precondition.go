@@ -5,7 +5,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 )
 
 // FailedPrecondition reports why the API server is certain to refuse an eviction: its deleteOptions.preconditions do not fit the pod,
@@ -21,11 +20,11 @@ func (r Request) FailedPrecondition(live *corev1.Pod) string {
 		return ""
 	}
 	// The API server ignores an empty precondition in its first check of an eviction.
-	if uid := ptr.Deref(r.preconditions.UID, ""); uid != "" && uid != live.UID {
-		return fmt.Sprintf("it requires UID %.*q, and the pod of this name has UID %q", maxUIDLength, string(uid), live.UID)
+	if uid := r.preconditions.UID; uid != nil && *uid != "" && *uid != live.UID {
+		return fmt.Sprintf("it requires UID %.*q, and the pod of this name has UID %q", maxUIDLength, string(*uid), live.UID)
 	}
-	if version := ptr.Deref(r.preconditions.ResourceVersion, ""); version != "" && version != live.ResourceVersion {
-		return fmt.Sprintf("it requires resourceVersion %.*q, and the pod has %q", maxVersionLength, version, live.ResourceVersion)
+	if version := r.preconditions.ResourceVersion; version != nil && *version != "" && *version != live.ResourceVersion {
+		return fmt.Sprintf("it requires resourceVersion %.*q, and the pod has %q", maxVersionLength, *version, live.ResourceVersion)
 	}
 	return ""
 }

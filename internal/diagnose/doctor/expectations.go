@@ -31,11 +31,13 @@ func checkExpectations(f reporter, core *Core) (found []Finding) {
 	const remedy = "Set spec.expectedReplicas, or select only the pods that the workloads in the condition ExpectationBelowPods count: " +
 		"kubectl breakwater status PROTECTOR."
 	if len(none) > 0 {
-		found = append(found, f.finding(Problem, "Not protected: the floor is 0, because fewer pods are expected than are available, for longer than a rollout: "+joinNames(none)+".",
+		found = append(found, f.finding(Problem,
+			"Not protected: the floor is 0, because fewer pods are expected than are available, for longer than a rollout: "+joinNames(none)+".",
 			remedy, expectationBelowPods))
 	}
 	if len(low) > 0 {
-		found = append(found, f.finding(Warning, "The floor may be too low, because fewer pods are expected than are available, for longer than a rollout: "+joinNames(low)+".",
+		found = append(found, f.finding(Warning,
+			"The floor may be too low, because fewer pods are expected than are available, for longer than a rollout: "+joinNames(low)+".",
 			remedy, expectationBelowPods))
 	}
 	return found

@@ -110,7 +110,8 @@ func protectorProblems() []protectorProblem {
 	}
 	all[guardUnknown] = protectorProblem{
 		Warning, "Whether the clusters of their cells call the webhook for removals in their namespaces is unknown: %s.",
-		"Grant the permission that kubectl breakwater status PROTECTOR names: run breakwater join again, or sync the chart breakwater, in the cluster of the cell.", "cell-unguarded", nil,
+		"Grant the permission that kubectl breakwater status PROTECTOR names: run breakwater join again, or sync the chart breakwater, in the cluster " +
+			"of the cell.", "cell-unguarded", nil,
 	}
 	all[matchesNoPod] = protectorProblem{
 		Warning, "No cell has a pod that they select, so that nothing is protected: %s.",
