@@ -35,6 +35,9 @@ func fill(v reflect.Value) {
 	case *v1alpha1.Discount:
 		*value = v1alpha1.DiscountStale
 		return
+	case *v1alpha1.Exemption:
+		*value = v1alpha1.ExemptLabel
+		return
 	case *v1alpha1.Operation:
 		*value = v1alpha1.OperationDelete
 		return
@@ -122,6 +125,7 @@ func differentValue(t testing.TB, value any) any {
 func differentText(value string) string {
 	enumerated := map[string]string{
 		string(metav1.ConditionTrue): string(metav1.ConditionFalse), string(v1alpha1.DiscountStale): string(v1alpha1.DiscountCleared),
+		string(v1alpha1.ExemptLabel):                          string(v1alpha1.ExemptNoWebhook),
 		string(v1alpha1.OperationDelete):                      string(v1alpha1.OperationEvict),
 		base64.StdEncoding.EncodeToString([]byte("12345678")): base64.StdEncoding.EncodeToString([]byte("87654321")),
 	}
