@@ -99,7 +99,7 @@ func (a *Aggregator) newLeadership(ctx context.Context, state startState, owned 
 	snapshot.filter.scope, snapshot.notifier.hasNoBudget = pods, enqueuer.hasNoBudget
 	l := a.assemble(state, owned, snapshot, enqueuer, log, stop)
 	l.reconciler.workloads.workloads = a.newWorkloads(ctx, l.reconciler.workloads.workloadChanged)
-	if !a.options.OfShares { // the protectors of the core report it
+	if a.options.Exemptions && !a.options.OfShares { // the protectors of the core report it
 		enqueueOwned := func(in func(string) bool) { enqueuer.enqueueAll(func(n string) bool { return in(n) && owned.owns(n) }) }
 		if l.reconciler.exemptions, err = newExemptions(a.options.Cell, a.cellClientset, a.metadataClient, enqueueOwned); err != nil {
 			log.Error(err, "Failed to watch webhook configurations; not determining which namespaces are exempt")

@@ -63,6 +63,9 @@ type Options struct {
 	Shares cluster.Cluster
 	// OfShares makes the aggregator count for shares of the cell, and for nothing else. Its core is the cluster of the cell then.
 	OfShares bool
+	// Exemptions makes the aggregator watch the webhook configurations and the namespaces of the cell's cluster, and report which namespaces they
+	// exempt.
+	Exemptions bool
 	// NodeGuardNamespace is where node guards read which pods are protected, in the cell's cluster; empty publishes nothing.
 	NodeGuardNamespace string
 	// ProbeEvery is the interval of the cell's readiness probes, for metrics; 0 disables them.

@@ -3,6 +3,7 @@ package aggregator
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -150,7 +151,7 @@ func (e *expecting) ownersBelow(ctx context.Context, kind schema.GroupKind, targ
 		e.known = nil
 		return below, nil
 	}
-	for o, pods := range e.pods.owners {
+	for _, o := range slices.SortedFunc(maps.Keys(e.pods.owners), byUID) {
 		if o == noOwner() || o.uid == target.UID {
 			continue
 		}
@@ -165,7 +166,7 @@ func (e *expecting) ownersBelow(ctx context.Context, kind schema.GroupKind, targ
 		case err != nil:
 			return nil, err
 		default:
-			below[o] = pods
+			below[o] = e.pods.owners[o]
 		}
 	}
 	return below, nil
@@ -175,7 +176,7 @@ func (e *expecting) ownersBelow(ctx context.Context, kind schema.GroupKind, targ
 // expected for ever.
 func (e *expecting) dropSuperseded(ctx context.Context, owners map[owner]int32) {
 	counting, above := map[types.UID]bool{}, map[types.UID]bool{}
-	for o := range owners {
+	for _, o := range slices.SortedFunc(maps.Keys(owners), byUID) {
 		if o == noOwner() {
 			continue
 		}

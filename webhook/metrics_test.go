@@ -67,7 +67,7 @@ func TestReviewsCreateBoundedSeries(t *testing.T) {
 			seen[label.GetName()][label.GetValue()] = true
 		}
 	}
-	if len(seen["cell"]) != 2 || len(seen["operation"]) != 4 || len(seen["verdict"]) < 2 || len(seen["verdict"]) > 10 {
+	if len(seen["cell"]) != 2 || len(seen["operation"]) != 5 || len(seen["verdict"]) < 2 || len(seen["verdict"]) > 10 {
 		t.Errorf("%d cells, the operations %v, the verdicts %v", len(seen["cell"]), seen["operation"], seen["verdict"])
 	}
 }
