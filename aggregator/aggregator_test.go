@@ -75,6 +75,8 @@ func (l *fixture) createProtector(change func(*v1alpha1.PodProtectorSpec)) *v1al
 	p.Spec.AdmissionHistory.AggregationRateMillis = &rate
 	change(&p.Spec)
 	l.create(p)
+	// The aggregators of later tests would look for its workloads, and wait for kinds that they may not list.
+	l.Cleanup(func() { _ = l.client.Delete(context.Background(), p.DeepCopy()) })
 	return p
 }
 
