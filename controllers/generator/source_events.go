@@ -89,13 +89,14 @@ func (e *sourceEvents) emitHeld(request brake.Request) {
 // A leader that starts emits them again: the API server deletes events after an hour.
 func (e *sourceEvents) emitMistakes(source client.Object) {
 	var texts []string
-	for _, mistake := range policy.Mistakes(v1alpha1.KeyOnWorkload, e.withoutSelected(source.GetLabels()), source.GetAnnotations()) {
+	for _, mistake := range slices.Concat(
+		policy.Mistakes(v1alpha1.KeyOnWorkload, e.withoutSelected(source.GetLabels()), nil),
+		policy.Mistakes(v1alpha1.KeyOnWorkload, nil, source.GetAnnotations()),
+	) {
 		texts = append(texts, mistake.String())
 	}
-	if !e.isNew(source.GetUID(), strings.Join(texts, " ")) {
-		return
-	}
-	for _, text := range texts {
+	// One event: recorders take a second one of the same reason for a repetition of the first.
+	if text := strings.Join(texts, " "); e.isNew(source.GetUID(), text) {
 		e.recorder.Eventf(source, nil, corev1.EventTypeWarning, v1alpha1.ReasonUnknownKey, "Protect", "%s", clusters.EventNote(text))
 	}
 }
