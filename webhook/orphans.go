@@ -181,9 +181,10 @@ func (o *orphanReleaser) releaseOrphans(ctx context.Context, c waitingController
 		return true, err
 	}
 	decision := succession.Decide(pod, named)
-	if decision != succession.Release {
+	if decision != succession.Release && decision != succession.NotSelected {
 		return decision.MayChange(), nil
 	}
+	again = decision == succession.NotSelected // the successor may select other pods of the controller
 	pods, err := cell.PodsOf(ctx, c.namespace, *controller, named)
 	if err != nil {
 		return true, err

@@ -201,8 +201,13 @@ func TestPodsOfRecreatedControllersAreReleased(t *testing.T) {
 	l.deleteOwner(sts, "other")
 	l.owner(sts, "other")
 	keep(l.pod("other-0", ownedBy(other, "relabeled")))
+	mixed := l.owner(sts, "mixed")
+	l.pod("mixed-1", ownedBy(mixed, "mixed"))
+	l.deleteOwner(sts, "mixed")
+	l.owner(sts, "mixed")
+	keep(l.pod("mixed-0", ownedBy(mixed, "relabeled"))) // its sibling is released all the same
 
-	var released []string
+	released := []string{"mixed-1"}
 	for name, k := range kinds {
 		name = name + "-" + l.namespace // names of cluster-scoped objects are those of the whole plane
 		old := l.owner(k, name)
