@@ -2,6 +2,7 @@ package aggregator_test
 
 import (
 	"fmt"
+	"slices"
 
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
@@ -21,13 +22,14 @@ func (l *fixture) recordSpans() *tracetest.SpanRecorder {
 func (l *fixture) wantRounds(spans *tracetest.SpanRecorder) {
 	l.Helper()
 	l.eventually(func() string {
-		rounds, counts := map[string]sdktrace.ReadOnlySpan{}, map[string]sdktrace.ReadOnlySpan{}
+		rounds, counts := map[string]sdktrace.ReadOnlySpan{}, map[string][]sdktrace.ReadOnlySpan{} // a round counts again after a conflict
 		for _, span := range spans.Ended() {
 			switch span.Name() {
 			case tracing.SpanRound:
 				rounds[span.SpanContext().SpanID().String()] = span
 			case tracing.SpanCount:
-				counts[span.Parent().SpanID().String()] = span
+				above := span.Parent().SpanID().String()
+				counts[above] = append(counts[above], span)
 			}
 		}
 		settled, waited := map[string]int64{}, false
@@ -36,7 +38,7 @@ func (l *fixture) wantRounds(spans *tracetest.SpanRecorder) {
 			if span.Name() != tracing.SpanStore || rounds[above] == nil {
 				continue
 			}
-			if counts[above] == nil || counts[above].EndTime().After(span.StartTime()) {
+			if !slices.ContainsFunc(counts[above], func(count sdktrace.ReadOnlySpan) bool { return !count.EndTime().After(span.StartTime()) }) {
 				return fmt.Sprintf("what round %s writes was not counted before", above)
 			}
 			taken := rounds[above].Events()[0]
