@@ -44,6 +44,9 @@ metadata:
   name: web
 spec:
   minAvailable: 1
+  operations:
+  - Delete
+  - Evict
   selector:
     matchLabels:
       app: web
