@@ -10,18 +10,15 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// setPodsMatchedCondition writes whether a protector has any pod to protect. A protector that always had one does not get this condition.
+// setPodsMatchedCondition writes that a protector has no pod to protect. A protector that has one does not have this condition.
 func setPodsMatchedCondition(p *v1alpha1.PodProtector) {
 	matched := metav1.Condition{Type: v1alpha1.ConditionPodsMatched, Status: metav1.ConditionFalse, ObservedGeneration: p.Generation}
 	switch quota.MatchOf(p) {
 	case quota.MatchUnknown:
 		return // what was found before stays, for as long as the cells count again
 	case quota.MatchPods:
-		if meta.FindStatusCondition(p.Status.Conditions, matched.Type) == nil {
-			return
-		}
-		matched.Status, matched.Reason = metav1.ConditionTrue, v1alpha1.ReasonPodsMatched
-		matched.Message = "At least one cell has a pod that this PodProtector selects."
+		meta.RemoveStatusCondition(&p.Status.Conditions, matched.Type)
+		return
 	case quota.MatchScaledToZero:
 		matched.Reason = v1alpha1.ReasonScaledToZero
 		matched.Message = "Its workload is scaled to 0: nothing is protected until it is scaled up."

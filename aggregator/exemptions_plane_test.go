@@ -60,7 +60,12 @@ func TestProtectorReportsWhatIsNotProtected(t *testing.T) {
 	l.createPod("web-0", true)
 	l.guardCell()
 	l.wantCondition(v1alpha1.ConditionGuarded, metav1.ConditionTrue, v1alpha1.ReasonNamespaceGuarded)
-	l.wantCondition(v1alpha1.ConditionPodsMatched, metav1.ConditionTrue, v1alpha1.ReasonPodsMatched)
+	l.eventually(func() string {
+		if p := l.protector(); meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionPodsMatched) != nil {
+			return fmt.Sprintf("want no condition PodsMatched, status %+v", p.Status)
+		}
+		return ""
+	})
 
 	label := func(patch string) {
 		t.Helper()

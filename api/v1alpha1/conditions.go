@@ -49,8 +49,8 @@ const (
 	// PodProtector: the clusters of its cells call the webhook for removals in its namespace. The aggregators write it. It is absent
 	// until a cluster does not, or the aggregator of a cell cannot determine that.
 	ConditionGuarded = "Guarded"
-	// ConditionPodsMatched of a PodProtector: at least one cell has a pod that it selects. The aggregators write it. It is absent
-	// until no cell has such a pod.
+	// ConditionPodsMatched of a PodProtector: it is False while no cell has a pod that the protector selects, and absent otherwise. The
+	// aggregators write it.
 	ConditionPodsMatched = "PodsMatched"
 	// ConditionJoined of a Cell in its own cluster: the shares of the cell move, because its aggregator reaches the core cluster. The
 	// aggregator writes it if the cell has shares.
@@ -145,8 +145,6 @@ const (
 	ReasonNamespaceExempt = "NamespaceExempt"
 	// ReasonNamespaceGuarded, Guarded of a PodProtector: the clusters of all counted cells call the webhook again.
 	ReasonNamespaceGuarded = "NamespaceGuarded"
-	// ReasonPodsMatched, PodsMatched: some cell has a pod that the protector selects.
-	ReasonPodsMatched = "PodsMatched"
 	// ReasonNoPodMatches, PodsMatched: no cell has a pod that the protector selects. The selector may have a mistake.
 	ReasonNoPodMatches = "NoPodMatches"
 	// ReasonScaledToZero, PodsMatched, TargetResolved: the workload of the protector is scaled to 0, so that nothing is protected

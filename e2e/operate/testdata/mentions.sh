@@ -12,6 +12,7 @@ stage() (
 	protect shop web 1
 	counted shop web 2
 	kubectl --context worker-1 create serviceaccount -n shop reader
+	kubectl --context worker-1 create deployment -n shop web --image web --replicas 0
 	kubectl --context worker-1 label nodes --all example.com/pool=etcd
 	kubectl --context worker-1 create namespace breakwater-system
 	for secret in breakwater-webhook-tls breakwater-webhook-tls-ca; do
