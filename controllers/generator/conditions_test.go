@@ -20,7 +20,10 @@ func hasTargetResolved(status metav1.ConditionStatus, reason string) func(*v1alp
 	}
 }
 
-var isSourceFound = hasTargetResolved(metav1.ConditionTrue, v1alpha1.ReasonSourceFound)
+// isSourceFound reports whether the source exists, whatever its size.
+func isSourceFound(p *v1alpha1.PodProtector) bool {
+	return hasTargetResolved(metav1.ConditionTrue, v1alpha1.ReasonSourceFound)(p) || hasTargetResolved(metav1.ConditionTrue, v1alpha1.ReasonScaledToZero)(p)
+}
 
 func hasProtectorFinalizer(p *v1alpha1.PodProtector) bool {
 	return slices.Contains(p.Finalizers, v1alpha1.FinalizerProtector)
