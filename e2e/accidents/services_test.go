@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -188,13 +189,26 @@ func (s *fixture) restoreServices() {
 	})
 }
 
-// applyAllDeployments applies the Deployments of all services in all clusters, after change has modified them.
+// applyAllDeployments applies the Deployments of all services in all clusters, after change has modified them. It repeats this for each
+// Deployment until it is applied. It sends all requests at once: the limit of large decreases allows a few of them, so the first must not be
+// observed a quiet period before the others.
 func (s *fixture) applyAllDeployments(change func(*appsv1.Deployment)) {
 	s.Helper()
 	for _, at := range s.clusters {
+		left := make(chan *appsv1.Deployment, len(s.services))
+		var requests sync.WaitGroup
 		for _, of := range s.services {
 			d := s.newDeployment(at, of)
 			change(d)
+			requests.Go(func() {
+				if s.tryToApply(at, d) != "" {
+					left <- d
+				}
+			})
+		}
+		requests.Wait()
+		close(left)
+		for d := range left {
 			s.applyDeployment(at, d)
 		}
 	}
@@ -204,18 +218,23 @@ func (s *fixture) applyAllDeployments(change func(*appsv1.Deployment)) {
 // repeats this until the new one exists.
 func (s *fixture) applyDeployment(at serviceCluster, d *appsv1.Deployment) {
 	s.Helper()
+	s.Eventually(func() string { return s.tryToApply(at, d) })
+}
+
+// tryToApply returns why the Deployment must be applied again, or "".
+func (s *fixture) tryToApply(at serviceCluster, d *appsv1.Deployment) (problem string) {
 	raw, err := yaml.Marshal(d)
-	s.Must(err)
-	s.Eventually(func() string {
-		applied := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: d.Namespace, Name: d.Name}}
-		if err := at.Patch(s.Context(), applied, client.RawPatch("application/apply-patch+yaml", raw), client.FieldOwner("team"), client.ForceOwnership); err != nil {
-			return err.Error()
-		}
-		if applied.DeletionTimestamp != nil {
-			return fmt.Sprintf("Deployment %s/%s is still being deleted", d.Namespace, d.Name)
-		}
-		return ""
-	})
+	if err != nil {
+		return err.Error()
+	}
+	applied := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: d.Namespace, Name: d.Name}}
+	if err := at.Patch(s.Context(), applied, client.RawPatch("application/apply-patch+yaml", raw), client.FieldOwner("team"), client.ForceOwnership); err != nil {
+		return err.Error()
+	}
+	if applied.DeletionTimestamp != nil {
+		return fmt.Sprintf("Deployment %s/%s is still being deleted", d.Namespace, d.Name)
+	}
+	return ""
 }
 
 // getProtectors returns all protectors, by key.

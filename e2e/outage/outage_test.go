@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -89,17 +90,20 @@ func (f *fixture) share(cell int) *v1alpha1.PodProtector {
 	return &list.Items[0]
 }
 
-// deleteUntilDenied deletes pods of a cell, one after the other, until a deletion has been denied for that long. It returns how many were
-// admitted.
+// deleteUntilDenied deletes pods of a cell, one after the other, until deletions have been denied for that long, and several times: while the core
+// is unreachable, one denial alone can take so long. It returns how many were admitted.
 func (f *fixture) deleteUntilDenied(cell storm.Cell, patience time.Duration) (admitted int) {
 	f.Helper()
-	for last := time.Now(); time.Since(last) < patience; {
+	const several = 3
+	for last, denied := time.Now(), 0; denied < several || time.Since(last) < patience; {
 		pods := f.ExistingPods(cell)
 		if len(pods) == 0 {
 			return admitted
 		}
 		if err := f.DeletePod(cell, pods[0].Name); err == nil {
-			admitted, last = admitted+1, time.Now()
+			admitted, last, denied = admitted+1, time.Now(), 0
+		} else {
+			denied++
 		}
 	}
 	return admitted
@@ -116,10 +120,14 @@ func (f *fixture) watchReservations() (stop func() (writes int)) {
 		&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: p.ResourceVersion}})
 	f.Must(err)
 	counted := make(chan int)
+	var stopped atomic.Bool // then the watch may end with an error
 	go func() {
 		writes := 0
 		for event := range w.ResultChan() {
 			p, ok := event.Object.(*v1alpha1.PodProtector)
+			if !ok && stopped.Load() {
+				continue
+			}
 			if !ok {
 				f.Errorf("watch the protector: %v", apierrors.FromObject(event.Object))
 				continue
@@ -134,6 +142,7 @@ func (f *fixture) watchReservations() (stop func() (writes int)) {
 		counted <- writes
 	}()
 	return func() int {
+		stopped.Store(true)
 		w.Stop()
 		return <-counted
 	}
