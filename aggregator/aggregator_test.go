@@ -119,7 +119,7 @@ func (l *fixture) run(identity string) (stop func()) {
 	err = aggregator.SetupWithManager(ctx, mgr, aggregator.Options{
 		Cell: l.cell, CellConfig: config, Identity: identity, LeaseNamespace: l.namespace,
 		LeaseDuration: 2 * time.Second, Heartbeat: time.Second, Workers: 2, Metrics: prometheus.NewRegistry(), Trigger: l.trigger, Tracer: l.tracer, Now: l.now,
-		OfShares: l.ofShares, Exemptions: true,
+		OfShares: l.ofShares, ReportGaps: true,
 	})
 	if err != nil {
 		l.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/core/scope"
 	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing"
 )
@@ -37,6 +38,8 @@ type leadership struct {
 	initial    *initialCounts
 	heartbeat  *cellHeartbeat
 	trigger    *updateTrigger
+	// ignoredLabels finds workloads whose label has no effect; nil if that is not reported.
+	ignoredLabels *ignoredLabels
 	// published is what node guards read.
 	published *guardPublisher
 	// cell is the Cell as it was last read.
@@ -99,10 +102,14 @@ func (a *Aggregator) newLeadership(ctx context.Context, state startState, owned 
 	snapshot.filter.scope, snapshot.notifier.hasNoBudget = pods, enqueuer.hasNoBudget
 	l := a.assemble(state, owned, snapshot, enqueuer, log, stop)
 	l.reconciler.workloads.workloads = a.newWorkloads(ctx, l.reconciler.workloads.workloadChanged)
-	if a.options.Exemptions && !a.options.OfShares { // the protectors of the core report it
+	if a.options.ReportGaps && !a.options.OfShares { // the protectors of the core report them
 		enqueueOwned := func(in func(string) bool) { enqueuer.enqueueAll(func(n string) bool { return in(n) && owned.owns(n) }) }
 		if l.reconciler.exemptions, err = newExemptions(a.options.Cell, a.cellClientset, a.metadataClient, enqueueOwned); err != nil {
 			log.Error(err, "Failed to watch webhook configurations; not determining which namespaces are exempt")
+		}
+		l.ignoredLabels = &ignoredLabels{
+			objects: a.metadataClient, protectors: a.informer.GetStore(), recorder: a.cellEvents.NewRecorder(clusters.Scheme(), "breakwater-aggregator"),
+			has: func(namespace string) bool { return pods.HasNamespace(namespace) && owned.owns(namespace) }, log: log,
 		}
 	}
 	l.applyCell(state.cell)
@@ -195,6 +202,7 @@ func (l *leadership) run(ctx context.Context) {
 		running.Go(func() { l.reconciler.shares.run(ctx, l.queue.Add) })
 		running.Go(func() { l.answers.run(ctx) })
 		running.Go(func() { l.reconciler.exemptions.run(ctx) })
+		running.Go(func() { l.ignoredLabels.run(ctx) })
 		running.Go(func() { l.enqueuer.recountAfterSteps(ctx) })
 		for range l.options.Workers {
 			running.Go(func() { l.runWorker(ctx) })

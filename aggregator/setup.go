@@ -63,9 +63,9 @@ type Options struct {
 	Shares cluster.Cluster
 	// OfShares makes the aggregator count for shares of the cell, and for nothing else. Its core is the cluster of the cell then.
 	OfShares bool
-	// Exemptions makes the aggregator watch the webhook configurations and the namespaces of the cell's cluster, and report which namespaces they
-	// exempt.
-	Exemptions bool
+	// ReportGaps makes the aggregator report what looks protected and is not: it watches the webhook configurations and the namespaces of the
+	// cell's cluster to find namespaces that they exempt, and finds workloads there whose label has no effect.
+	ReportGaps bool
 	// NodeGuardNamespace is where node guards read which pods are protected, in the cell's cluster; empty publishes nothing.
 	NodeGuardNamespace string
 	// ProbeEvery is the interval of the cell's readiness probes, for metrics; 0 disables them.
@@ -105,7 +105,9 @@ type Aggregator struct {
 	// probe checks the readiness of the cell; nil if disabled.
 	probe  *clusters.Probe
 	events events.EventRecorder
-	log    logr.Logger
+	// cellEvents are those on objects of the cell's cluster. They are sent while Start runs.
+	cellEvents events.EventBroadcaster
+	log        logr.Logger
 	// now is the wall clock, for minReadySeconds. Deadlines use monotonic, which cannot be set.
 	now, monotonic func() time.Time
 	// clock judges how long pods have been ready.
@@ -189,6 +191,7 @@ func (a *Aggregator) connect(ctx context.Context, mgr manager.Manager) error {
 	if a.cellClientset, err = kubernetes.NewForConfig(cell); err != nil {
 		return fmt.Errorf("client of cell %s: %w", a.options.Cell, err)
 	}
+	a.cellEvents = events.NewBroadcaster(&events.EventSinkImpl{Interface: a.cellClientset.EventsV1()})
 	if a.trimmedPods, err = newTrimmedPods(cell); err != nil {
 		return fmt.Errorf("client of the pods of cell %s: %w", a.options.Cell, err)
 	}
@@ -229,6 +232,10 @@ func (a *Aggregator) Start(ctx context.Context) error {
 		go func() { _ = a.probe.Start(ctx) }() // it ends with ctx, and returns no error
 	}
 	go a.newShareMonitor().run(ctx)
+	defer a.cellEvents.Shutdown()
+	if err := a.cellEvents.StartRecordingToSinkWithContext(ctx); err != nil {
+		return fmt.Errorf("send events to cell %s: %w", a.options.Cell, err)
+	}
 	runOnce := a.runElectionOnce
 	if a.options.Membership != nil {
 		runOnce = a.runShardOnce

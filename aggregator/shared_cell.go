@@ -87,6 +87,7 @@ func (l *leadership) runShard(ctx context.Context) {
 	running.Go(func() { l.trigger.run(ctx) })
 	running.Go(func() { l.published.run(ctx) })
 	running.Go(func() { l.reconciler.exemptions.run(ctx) })
+	running.Go(func() { l.ignoredLabels.run(ctx) })
 	for range l.options.Workers {
 		running.Go(func() { l.runWorker(ctx) })
 	}

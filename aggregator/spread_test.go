@@ -58,7 +58,7 @@ func (l *fixture) runAs(core, cell *rest.Config) (stop func()) {
 	return testplane.StartManager(l, core, func(ctx context.Context, mgr manager.Manager) error {
 		return aggregator.SetupWithManager(ctx, mgr, aggregator.Options{
 			Cell: l.cell, CellConfig: cell, Identity: "aggregator", LeaseNamespace: l.namespace, LeaseDuration: 2 * time.Second,
-			Heartbeat: time.Second, Workers: 2, Metrics: prometheus.NewRegistry(), NodeGuardNamespace: l.guardsIn, Exemptions: true,
+			Heartbeat: time.Second, Workers: 2, Metrics: prometheus.NewRegistry(), NodeGuardNamespace: l.guardsIn, ReportGaps: true,
 		})
 	})
 }

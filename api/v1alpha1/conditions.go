@@ -150,9 +150,12 @@ const (
 	// ReasonScaledToZero, PodsMatched, TargetResolved: the workload of the protector is scaled to 0, so that nothing is protected
 	// until it is scaled up. In TargetResolved the status is True: the workload exists.
 	ReasonScaledToZero = "ScaledToZero"
-	// ReasonUnknownKey, an event on a workload: it has a label or annotation with the prefix breakwater.dev/ whose key or value has no
-	// effect; the message has the right spelling.
+	// ReasonUnknownKey, TargetResolved, and an event on a workload: it has a label or annotation with the prefix breakwater.dev/ whose
+	// key or value has no effect; the message has the right spelling. In TargetResolved the status is True: the workload exists.
 	ReasonUnknownKey = "UnknownKey"
+	// ReasonIgnoredLabel, an event on a workload: it has the label breakwater.dev/protect in the cluster of a cell, where generators do
+	// not read it, and no core has a protector for it.
+	ReasonIgnoredLabel = "IgnoredLabel"
 )
 
 // Reasons of the condition DecreasePending.

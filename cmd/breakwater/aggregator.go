@@ -162,7 +162,7 @@ func (f *aggregatorFlags) run(ctx context.Context) error {
 	}
 	options := aggregator.Options{
 		Cell: f.name, Identity: f.identity, LeaseNamespace: f.namespace, LeaseDuration: f.leaseDuration, Heartbeat: f.heartbeat,
-		Workers: f.workers, Trigger: f.trigger, Exemptions: true, Metrics: metrics.Registry,
+		Workers: f.workers, Trigger: f.trigger, ReportGaps: true, Metrics: metrics.Registry,
 		ProbeEvery: clusters.ProbeEvery, RestoreDetector: detector, Tracer: tracer,
 	}
 	if f.nodeGuard {

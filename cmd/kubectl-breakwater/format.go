@@ -128,6 +128,8 @@ func gapText(gap status.Gap) (string, textStyle) {
 		return "guard unknown", warn
 	case status.GapNoPods:
 		return "matches no pod", warn
+	case status.GapMisspelt:
+		return "misspelt label or annotation", warn
 	default:
 		return "scaled to 0", plain
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/printable"
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/denial"
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/status"
@@ -112,7 +113,8 @@ func (f *statusFlags) emptyMessage(of scope) string {
 	case f.refusing:
 		return "No protector denies the next removal."
 	case of.namespace != "":
-		return fmt.Sprintf("No PodProtectors in namespace %s. List all: kubectl breakwater status -A", of.namespace)
+		return fmt.Sprintf("No PodProtectors in namespace %s. List all: kubectl breakwater status -A. If a workload has the label %s, "+
+			"find out why it has no effect: kubectl breakwater doctor", of.namespace, v1alpha1.LabelProtect)
 	default:
 		return "No PodProtectors: nothing is protected. Create a ProtectionPolicy to generate them for workloads; see docs/concepts/overview.md."
 	}

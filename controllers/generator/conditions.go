@@ -29,10 +29,21 @@ func existingSourceCondition(ref policy.Ref, protector *v1alpha1.PodProtector, w
 		return targetResolvedCondition(metav1.ConditionTrue, v1alpha1.ReasonDeletionHeld, fmt.Sprintf(
 			"This PodProtector was deleted, but %s still requires it: its finalizer keeps it in force until the %s is deleted or opts out.",
 			ref, ref.Kind), corev1.EventTypeWarning)
-	case wanted.Reason == v1alpha1.ReasonRecreateStrategy:
+	case wanted.Reason == v1alpha1.ReasonRecreateStrategy, wanted.Reason == v1alpha1.ReasonUnknownKey:
 		return targetResolvedCondition(metav1.ConditionTrue, wanted.Reason, wanted.Message, corev1.EventTypeWarning)
 	default:
 		return targetResolvedCondition(metav1.ConditionTrue, wanted.Reason, wanted.Message, corev1.EventTypeNormal)
+	}
+}
+
+// addMistakes adds the spelling mistakes of the source to what the condition says; mistakes may be "".
+func addMistakes(wanted *policy.Protector, mistakes string) {
+	if mistakes == "" {
+		return
+	}
+	wanted.Message += " " + mistakes
+	if wanted.Reason == v1alpha1.ReasonSourceFound {
+		wanted.Reason = v1alpha1.ReasonUnknownKey
 	}
 }
 

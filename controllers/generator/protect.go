@@ -67,7 +67,9 @@ func (p *protection) protect(
 	if choice.Verdict == policy.Retain {
 		result = retained
 	}
+	mistakes := p.source.describeMistakes(source)
 	for i := range wanted {
+		addMistakes(&wanted[i], mistakes)
 		protectorOutcome, err := p.ensureProtector(ctx, ref, source, findByName(protectors, wanted[i].Object.Name), wanted[i], choice)
 		if err != nil || protectorOutcome == refused {
 			return protectorOutcome, err

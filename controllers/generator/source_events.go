@@ -85,9 +85,8 @@ func (e *sourceEvents) emitHeld(request brake.Request) {
 		p.Namespace, p.Name, brake.Decrease{Cause: request.Cause, Effect: request.Effect}.Summary(), brake.Command(p.Namespace, p.Name))))
 }
 
-// emitMistakes emits the labels and annotations of a source that have no effect because of their spelling, once for each state of the source.
-// A leader that starts emits them again: the API server deletes events after an hour.
-func (e *sourceEvents) emitMistakes(source client.Object) {
+// describeMistakes returns the labels and annotations of a source that have no effect because of their spelling, in sentences; "" if it has none.
+func (e *sourceEvents) describeMistakes(source client.Object) string {
 	var texts []string
 	for _, mistake := range slices.Concat(
 		policy.Mistakes(v1alpha1.KeyOnWorkload, e.withoutSelected(source.GetLabels()), nil),
@@ -95,8 +94,13 @@ func (e *sourceEvents) emitMistakes(source client.Object) {
 	) {
 		texts = append(texts, mistake.String())
 	}
-	// One event: recorders take a second one of the same reason for a repetition of the first.
-	if text := strings.Join(texts, " "); e.isNew(source.GetUID(), text) {
+	return strings.Join(texts, " ")
+}
+
+// emitMistakes emits the mistakes of a source, once for each state of the source. A leader that starts emits them again: the API server deletes
+// events after an hour. It is one event, because recorders take a second one of the same reason for a repetition of the first.
+func (e *sourceEvents) emitMistakes(source client.Object) {
+	if text := e.describeMistakes(source); e.isNew(source.GetUID(), text) {
 		e.recorder.Eventf(source, nil, corev1.EventTypeWarning, v1alpha1.ReasonUnknownKey, "Protect", "%s", clusters.EventNote(text))
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -56,5 +57,10 @@ func TestEventOnSourceReportsSpellingMistakes(t *testing.T) {
 	p.create(web)
 	p.waitForEvent("Deployment/web Warning UnknownKey: The label breakwater.dev/protect=yes has no effect: Breakwater knows no such value. Use one of these values: true, false.")
 	edit(p, web, func(d *appsv1.Deployment) { d.Labels[v1alpha1.LabelProtect] = "true" }) // the printed remedy
-	p.waitForProtector("deployment-web", "it is protected", isSourceFound)
+	got := p.waitForProtector("deployment-web", "the condition has the mistake that is left", hasTargetResolved(metav1.ConditionTrue, v1alpha1.ReasonUnknownKey))
+	if c := meta.FindStatusCondition(got.Status.Conditions, v1alpha1.ConditionTargetResolved); !strings.Contains(c.Message, "annotation breakwater.dev/confirm-relase=true has no effect") {
+		t.Errorf("condition %+v", c)
+	}
+	edit(p, web, func(d *appsv1.Deployment) { d.Annotations = nil })
+	p.waitForProtector("deployment-web", "no mistake is left", isSourceFound)
 }

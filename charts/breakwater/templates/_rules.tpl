@@ -71,6 +71,7 @@
 - {apiGroups: [""], resources: [nodes, pods], verbs: [get, list, watch]}
 - {apiGroups: [""], resources: [namespaces], verbs: [list, watch]}
 - {apiGroups: [admissionregistration.k8s.io], resources: [validatingwebhookconfigurations], verbs: [list, watch]}
+- {apiGroups: [events.k8s.io], resources: [events], verbs: [create, patch]}
 - {apiGroups: [apps], resources: [daemonsets, deployments, replicasets, statefulsets], verbs: [get, list, watch]}
 - {apiGroups: [apps], resources: [daemonsets/scale, deployments/scale, replicasets/scale, statefulsets/scale], verbs: [get]}
 - {apiGroups: [batch], resources: [cronjobs, jobs], verbs: [get, list, watch]}

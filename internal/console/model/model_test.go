@@ -58,6 +58,11 @@ func scaledToZero(p *v1alpha1.PodProtector) {
 	p.Status.Conditions[0].Reason = v1alpha1.ReasonScaledToZero
 }
 
+func misspelt(p *v1alpha1.PodProtector) {
+	condition(v1alpha1.ConditionTargetResolved, "True")(p)
+	p.Status.Conditions[0].Reason = v1alpha1.ReasonUnknownKey
+}
+
 func TestRowOfStates(t *testing.T) {
 	half := intstr.FromString("50%")
 	for claim, c := range map[string]struct {
@@ -81,6 +86,7 @@ func TestRowOfStates(t *testing.T) {
 		"whether it is exempt is unknown":      {protector(1, 5, 0, condition(v1alpha1.ConditionGuarded, "Unknown")), []model.State{model.StateGuardUnknown}},
 		"it is guarded again":                  {protector(1, 5, 0, condition(v1alpha1.ConditionGuarded, "True")), nil},
 		"no pod matches it":                    {protector(0, 0, 0, condition(v1alpha1.ConditionPodsMatched, "False")), []model.State{model.StateNoPods}},
+		"its workload has a misspelt key":      {protector(1, 5, 0, misspelt), []model.State{model.StateMisspelt}},
 		"its workload is scaled to 0":          {protector(0, 0, 0, scaledToZero), []model.State{model.StateScaledToZero}},
 		"maxConcurrentLag is reached":          {protector(1, 5, 1, func(p *v1alpha1.PodProtector) { p.Spec.AdmissionHistory.MaxConcurrentLag = 1 }), []model.State{model.StateAtFloor}},
 		"it was restored, unready":             {protector(3, 5, 0, func(p *v1alpha1.PodProtector) { p.Annotations = map[string]string{v1alpha1.AnnotationRestored: ""} }), []model.State{model.StateRestored, model.StateAtFloor}},

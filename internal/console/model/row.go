@@ -32,6 +32,7 @@ const (
 	StateUnguarded    State = "unguarded"      // the cluster of a cell does not call the webhook for its namespace
 	StateGuardUnknown State = "guard-unknown"  // it is unknown whether one does
 	StateNoPods       State = "no-pods"        // no cell has a pod that it selects
+	StateMisspelt     State = "misspelt"       // its workload has a label or annotation of Breakwater that has no effect
 	StateScaledToZero State = "scaled-to-zero" // its workload is scaled to 0, which is no alarm
 )
 
@@ -39,7 +40,7 @@ const (
 func States() []State {
 	return []State{
 		StateUnguarded, StateBelowFloor, StateFloorUnknown, StateNotCounted, StateAboveExpected, StateVanished, StateRestored, StateRefused, StateNoPods,
-		StateGuardUnknown, StateAtFloor, StateSpread, StateOverlapping, StateScaledToZero,
+		StateGuardUnknown, StateMisspelt, StateAtFloor, StateSpread, StateOverlapping, StateScaledToZero,
 	}
 }
 
@@ -118,6 +119,7 @@ func statesOf(p *v1alpha1.PodProtector, row Row, budget quota.Budget) (states []
 		{StateRestored, isRecreated || quota.IsRestorePending(p)},
 		{StateNoPods, has(status.GapNoPods)},
 		{StateGuardUnknown, has(status.GapGuardUnknown)},
+		{StateMisspelt, has(status.GapMisspelt)},
 		{StateAtFloor, row.FloorKnown && row.Cells > 0 && row.Floor > 0 && budget.Left() >= 0 && row.Allowed == 0},
 		{StateSpread, is(v1alpha1.ConditionSpreadSatisfied, metav1.ConditionFalse)},
 		{StateOverlapping, is(v1alpha1.ConditionOverlapping, metav1.ConditionTrue)},

@@ -36,6 +36,8 @@ func StateText(s State) string {
 		return "guard unknown"
 	case StateNoPods:
 		return "matches no pod"
+	case StateMisspelt:
+		return "misspelt label or annotation"
 	case StateScaledToZero:
 		return "scaled to 0"
 	default:

@@ -10,7 +10,7 @@ import (
 // Gap is a way in which a protector looks effective and is not.
 type Gap string
 
-// Gaps, worst first.
+// Gaps.
 const (
 	// GapUnguarded means that the cluster of a cell does not call the webhook for removals in the namespace.
 	GapUnguarded Gap = "unguarded"
@@ -18,11 +18,13 @@ const (
 	GapGuardUnknown Gap = "guardUnknown"
 	// GapNoPods means that no cell has a pod that the protector selects.
 	GapNoPods Gap = "noPods"
+	// GapMisspelt means that the workload has a label or annotation of Breakwater that has no effect.
+	GapMisspelt Gap = "misspelt"
 	// GapScaledToZero means that there is no pod because the workload is scaled to 0. It is no reason for an alarm.
 	GapScaledToZero Gap = "scaledToZero"
 )
 
-// GapsOf returns the gaps of a protector, worst first. The aggregators determine them, and record them as conditions.
+// GapsOf returns the gaps of a protector. The aggregators and the generator determine them, and record them as conditions.
 func GapsOf(p *v1alpha1.PodProtector) (gaps []Gap) {
 	if guarded := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionGuarded); guarded != nil {
 		switch guarded.Status {
@@ -40,15 +42,22 @@ func GapsOf(p *v1alpha1.PodProtector) (gaps []Gap) {
 	default:
 		gaps = append(gaps, GapNoPods)
 	}
+	if c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionTargetResolved); c != nil && c.Reason == v1alpha1.ReasonUnknownKey {
+		gaps = append(gaps, GapMisspelt)
+	}
 	return gaps
 }
 
 // Condition returns the type of the condition that explains the gap.
 func (g Gap) Condition() string {
-	if g == GapUnguarded || g == GapGuardUnknown {
+	switch g {
+	case GapUnguarded, GapGuardUnknown:
 		return v1alpha1.ConditionGuarded
+	case GapMisspelt:
+		return v1alpha1.ConditionTargetResolved
+	default:
+		return v1alpha1.ConditionPodsMatched
 	}
-	return v1alpha1.ConditionPodsMatched
 }
 
 // IsNeutral reports whether the gap is what the user has asked for.

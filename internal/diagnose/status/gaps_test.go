@@ -24,6 +24,7 @@ func TestGapsOf(t *testing.T) {
 		"no pod":                           {[]c{{Type: matched, Status: "False", Reason: v1alpha1.ReasonNoPodMatches}}, []status.Gap{status.GapNoPods}},
 		"scaled to 0":                      {[]c{{Type: matched, Status: "False", Reason: v1alpha1.ReasonScaledToZero}}, []status.Gap{status.GapScaledToZero}},
 		"unguarded, and without pods, too": {[]c{{Type: matched, Status: "False"}, {Type: guarded, Status: "False"}}, []status.Gap{status.GapUnguarded, status.GapNoPods}},
+		"a misspelt annotation":            {[]c{{Type: v1alpha1.ConditionTargetResolved, Status: "True", Reason: v1alpha1.ReasonUnknownKey}}, []status.Gap{status.GapMisspelt}},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			p := &v1alpha1.PodProtector{}
