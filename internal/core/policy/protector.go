@@ -105,14 +105,11 @@ func protector(source Source, w *Workload, origin Origin) (Protector, error) {
 	}
 	if fromStrategy := rule.Floor == nil || rule.Floor.FromStrategy != nil; fromStrategy && w.Strategy.Reason != "" {
 		wanted.Reason = w.Strategy.Reason
-		wanted.Message = fmt.Sprintf("%s%s %s", ref, partText(w.Part), w.Strategy.Message)
-		if origin.Policy != "" {
-			wanted.Message += " By " + origin.Policy + "."
-		}
+		wanted.Message = fmt.Sprintf("%s%s %s%s", ref, partText(w.Part), w.Strategy.Message, originSentence(origin))
 	}
 	if w.Replicas != nil && *w.Replicas == 0 {
 		wanted.Reason = v1alpha1.ReasonScaledToZero
-		wanted.Message = fmt.Sprintf("%s%s is scaled to 0: nothing is protected until it is scaled up.", ref, partText(w.Part))
+		wanted.Message = fmt.Sprintf("%s%s is scaled to 0: nothing is protected until it is scaled up.%s", ref, partText(w.Part), originSentence(origin))
 	}
 	wanted.Replicas = w.Replicas
 	return wanted, nil
@@ -130,6 +127,13 @@ func originText(origin Origin) string {
 		return ""
 	}
 	return ", by " + origin.Policy
+}
+
+func originSentence(origin Origin) string {
+	if origin.Policy == "" {
+		return ""
+	}
+	return " By " + origin.Policy + "."
 }
 
 // podSelector converts a workload's selector. It returns an error for nil: a nil selector selects no pods, but an empty PodSelector
