@@ -74,8 +74,10 @@ gitops_tools := flux flux-source argo-cd controller-gen
 .PHONY: e2e e2e-local e2e-kind
 e2e: e2e-$(BACKEND) ## Run the end-to-end tests alone, with more accidents than make test-all (ARGS="-run Storm -v"). BACKEND=kind: those of the charts, storms, rollouts and drains, on kind clusters; needs docker (REQUIRE_KIND=1 to fail without it)
 
+# Only TestAccidentsOfGitOps needs what takes minutes to build, so a run of other tests does without it.
+e2e-local: gitops_of_run = $(if $(findstring -run,$(ARGS)),$(if $(findstring Accident,$(ARGS))$(findstring GitOps,$(ARGS)),$(gitops_tools)),$(gitops_tools))
 e2e-local:
-	@$(call with_control_planes,$(gitops_tools) helm prometheus terraform opentofu) rm -rf real-workloads-report; failed=0; \
+	@$(call with_control_planes,$(gitops_of_run) helm prometheus terraform opentofu) rm -rf real-workloads-report; failed=0; \
 	GOGC=400 ACCIDENTS_ALL=1 go test -p 2 -count=1 -timeout 25m $$(go list ./e2e/... | grep -v -e '/e2e/gitops$$' -e /e2e/harness) $(ARGS) || failed=1; \
 	if [ -f real-workloads-report/shapes.txt ]; then cat real-workloads-report/shapes.txt; fi; exit "$$failed"
 
