@@ -57,7 +57,7 @@ func (l *ignoredLabels) run(ctx context.Context) {
 	}
 }
 
-// check emits an event on each workload that the check before found, too, unless it was emitted lately.
+// check emits an event on each workload that the check before found, too, unless that was emitted in the last hour.
 func (l *ignoredLabels) check(ctx context.Context) {
 	sources := map[policy.Ref]bool{}
 	for _, stored := range l.protectors.List() {
