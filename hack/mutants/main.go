@@ -46,18 +46,26 @@ type proof struct {
 	run      string
 }
 
-// isFor reports whether the proof may catch a mutant. The rules of shares, S1 to S6, have proofs of their own.
+// isFor reports whether the proof may catch a mutant. The rules of shares, S1 to S6, have proofs of their own. Only the simulation of owners has
+// workloads that rule 16 tells apart.
 func (p proof) isFor(m mutant) bool {
 	isOfShares := strings.HasPrefix(m.Rule, "S")
+	if m.Rule == ownersRule && p.name != properties && p.name != ownerSimulation {
+		return false
+	}
 	return (m.Rule == judgeRule) == (p.name == judgeTests) && isOfShares == strings.HasSuffix(p.name, "of shares")
 }
 
-const judgeTests = "tests of the judge"
+const (
+	judgeTests, properties, ownerSimulation = "tests of the judge", "properties", "simulation of owners"
+	// ownersRule is the rule by which a workload states the number of pods.
+	ownersRule = "16"
+)
 
 // proofs returns all proofs, the cheapest first.
 func proofs() []proof {
 	return append(shareProofs(), []proof{
-		{"properties", []string{
+		{properties, []string{
 			"./internal/core/quota", "./internal/sharding/slot", "./internal/core/podhealth", "./internal/core/policy", "./internal/clusters",
 			"./aggregator", "./webhook",
 			"./internal/core/brake", "./controllers/brake", "./controllers/keeper", "./controllers/generator", "./controllers/inventory", "./controllers/topology",
@@ -111,7 +119,7 @@ func proofs() []proof {
 		}, "|") + ")$"},
 		{judgeTests, []string{"./e2e/harness/simulation"}, "^TestTheJudge"},
 		{"simulation", []string{"./e2e/harness/simulation"}, "^TestSeeds$"},
-		{"simulation of owners", []string{"./e2e/harness/simulation"}, "^TestOwnerSeeds$"},
+		{ownerSimulation, []string{"./e2e/harness/simulation"}, "^TestOwnerSeeds$"},
 		{"simulation of shards", []string{"./e2e/harness/simulation"}, "^TestSharedSeeds$"},
 		{"corpus", []string{"./e2e/harness/simulation"}, "^TestCorpus$"},
 		{"properties at length", []string{"./aggregator", "-rapid.checks=40000"}, "^TestSettlementKeepsReservationsInFlight$"},
