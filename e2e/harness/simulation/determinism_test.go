@@ -19,8 +19,8 @@ import (
 // from its successor (2) and in which order the judge deleted entries (22).
 var determinismSeeds = []uint64{2, 7, 22, 10013, 10038, 10040, 10042, 10044, 10056, 10057, 10130, 10148}
 
-// A failure that cannot be reproduced is of little use. Where two goroutines ask for the same at one instant, Go's scheduler still decides
-// occasionally. If two runs differ, a third must equal one of them.
+// A failure that cannot be reproduced is of little use. A select of several channels that are ready is still random. If two runs differ, a third must
+// equal one of them.
 func TestSeedIsDeterministic(t *testing.T) { playTwice(t, determinismSeeds, simulation.Draw) }
 
 // In these seeds, accidents lower the floors of several Deployments.
