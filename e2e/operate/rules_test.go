@@ -2,6 +2,7 @@ package operate_test
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/breakwater-k8s/breakwater/e2e"
 	"github.com/breakwater-k8s/breakwater/e2e/prometheus"
@@ -43,7 +44,9 @@ func (m monitor) expectHealthyRules() {
 		if rule.Health != "ok" || rule.LastError != "" {
 			m.Errorf("rule %s: %s %s", rule.Name, rule.Health, rule.LastError)
 		}
-		if rule.IsActive() {
+		// Reviews of a storm are slow while other tests use the CPU, so alerts about their duration may be pending.
+		isBusy := strings.HasPrefix(rule.Name, "BreakwaterReviewBurn") && rule.State == "pending"
+		if rule.IsActive() && !isBusy {
 			m.Errorf("%s is %s", rule.Name, rule.State)
 		}
 	}

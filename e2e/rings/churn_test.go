@@ -10,8 +10,8 @@ import (
 
 const (
 	// initialObjects is the number of objects at the start. changesPerSecond is the rate at which they change during the test.
-	initialObjects   = 6_000
-	changesPerSecond = 100
+	initialObjects   = 2_000
+	changesPerSecond = 50
 )
 
 // TestShardsScaleWhileObjectsChurn checks that two shards never process an object at the same time, and that no object is missed, while shards

@@ -31,7 +31,7 @@ const (
 	ringLabel = "e2e.breakwater.dev/ring"
 	// leaseSeconds is the time for which a shard may work after it renewed its Lease. After twice that time, other shards get its objects. A
 	// shard that gets no CPU for so long must exit. So tests, which run beside others, use a longer time than benchmarks.
-	leaseSeconds, benchmarkLeaseSeconds = 15, 3
+	leaseSeconds, benchmarkLeaseSeconds = 12, 3
 	clients                             = 16
 	// waitTimeout bounds each wait for a condition.
 	waitTimeout = 5 * time.Minute
