@@ -58,7 +58,7 @@ func (b *Brake) Decide(ctx context.Context, request brake.Request) (brake.Answer
 	budget, limits := brake.BudgetOf(request.Protector, b.Limits)
 	pending, _ := brake.PendingOf(request.Protector)
 	isRequest := request.NeedsCascadeCheck()
-	if request.RevertsCascade() {
+	if request.RevertsCascade() || request.Replaces() {
 		if err := b.Withdraw(ctx, request.Protector); err != nil {
 			return brake.Answer{}, err
 		}
@@ -138,7 +138,7 @@ func (b *Brake) record(ctx context.Context, request brake.Request, limits brake.
 	var pending brake.Pending
 	err := b.updateProtector(ctx, request, func(live *v1alpha1.PodProtector) error {
 		var isNew bool
-		if pending, isNew = brake.NextPending(live, cascade, b.Now()); !isNew {
+		if pending, isNew = brake.NextPending(live, request, cascade, b.Now()); !isNew {
 			return nil
 		}
 		reason := v1alpha1.ReasonQuietPeriod

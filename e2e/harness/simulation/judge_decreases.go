@@ -104,6 +104,7 @@ func (d *decreaseJudge) judgeProtector(core string, p *v1alpha1.PodProtector, e 
 	if old, isOld := e.Old.(*v1alpha1.PodProtector); isOld && ours && after < before && strings.HasPrefix(process, "generator") {
 		if highest := d.floors.highest(truth); 2*after <= highest && (e.Type != watch.Deleted || floorOf(old) > 0) {
 			d.judgeDecrease(key, old, process, highest, after)
+			d.grants.historyOf(core).usedUntil[p.UID] = p.Generation
 		}
 	}
 	d.floors.recordProtector(truth, p, after, e)

@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"time"
 
@@ -31,6 +32,8 @@ type grantHistory struct {
 	requests map[brakeRequestKey]brakeRequest
 	// grants are the grants in the history that the core has. lost are those that a restore undid.
 	grants, lost []grant
+	// usedUntil are the generations of protectors after their last large decrease, by UID: earlier grants are used up.
+	usedUntil map[types.UID]int64
 	// deletions are the versions at which the ConfigMap was deleted.
 	deletions []uint64
 	// restored is the version that the core continued with after it was restored, at restoredAt.
@@ -41,7 +44,7 @@ type grantHistory struct {
 // historyOf returns the history of the grants of a core.
 func (j *grantJudge) historyOf(core string) *grantHistory {
 	if j.histories[core] == nil {
-		j.histories[core] = &grantHistory{requests: map[brakeRequestKey]brakeRequest{}}
+		j.histories[core] = &grantHistory{requests: map[brakeRequestKey]brakeRequest{}, usedUntil: map[types.UID]int64{}}
 	}
 	return j.histories[core]
 }
@@ -67,6 +70,8 @@ type grant struct {
 	process string
 	uid     types.UID
 	stamp   string
+	// generation is that of the protector which the grant permits to change.
+	generation int64
 }
 
 // recordBrakeRequest records that a process asks whether a decrease of a protector may take effect.
@@ -88,12 +93,15 @@ func (j *grantJudge) recordGrants(core string, object *corev1.ConfigMap, e *apis
 	}
 	process, _ := writingProcess(e)
 	for _, text := range object.Data {
-		var stored []struct{ Protector, At string }
+		var stored []struct{ Protector, At, Change string }
 		if err := json.Unmarshal([]byte(text), &stored); err != nil {
 			j.report.fail("cannot parse the ConfigMap of the grants: %v", err)
 		}
 		for _, s := range stored {
 			g := grant{version: e.Version, stored: time.Now(), process: process, uid: types.UID(s.Protector), stamp: s.At}
+			if _, err := fmt.Sscan(s.Change, &g.generation); err != nil {
+				j.report.fail("grant of %s has the change %q, which does not begin with a generation", s.Protector, s.Change)
+			}
 			g.brakeRequest = j.historyOf(core).requests[brakeRequestKey{process, g.uid}]
 			j.addGrant(core, g)
 		}
@@ -140,14 +148,14 @@ func (j *grantJudge) judgeGrant(core string, g grant) {
 	}
 }
 
-// inWindow returns the other protectors that share the window of a grant, as far as its process can know.
+// inWindow returns the protectors of the other grants that share the window of a grant, as far as its process can know.
 func (j *grantJudge) inWindow(core string, g grant) (uids []types.UID) {
 	truth := j.historyOf(core)
 	from := time.Now().Add(j.skew - j.plan.Window)
 	for _, other := range truth.grants {
 		isKnown := truth.configMapsBefore(other.version) == truth.configMapsBefore(g.version) || other.process == g.process &&
 			other.processStart.Equal(g.processStart)
-		if isKnown && other.at.After(from) && other.uid != g.uid && !slices.Contains(uids, other.uid) {
+		if isKnown && other.at.After(from) && (other.uid != g.uid || other.generation != g.generation) {
 			uids = append(uids, other.uid)
 		}
 	}
@@ -179,16 +187,17 @@ func (j *grantJudge) otherPendingDecreases(key protectorKey, g grant) (names []s
 	return names
 }
 
-// wasGranted reports whether a protector has a grant that may still count.
+// wasGranted reports whether a protector has a grant that may still count. A decrease that has just taken effect is still recorded as pending.
 func (j *grantJudge) wasGranted(core string, uid types.UID) bool {
-	return j.lastGrant(core, uid).After(time.Now().Add(-j.plan.Window - j.skew))
+	truth, from := j.historyOf(core), time.Now().Add(-j.plan.Window-j.skew)
+	return slices.ContainsFunc(slices.Concat(truth.grants, truth.lost), func(g grant) bool { return g.uid == uid && g.stored.After(from) })
 }
 
-// lastGrant returns when a grant of a protector was last stored.
+// lastGrant returns when a grant of a protector that is not used up was last stored.
 func (j *grantJudge) lastGrant(core string, uid types.UID) (last time.Time) {
 	truth := j.historyOf(core)
 	for _, g := range slices.Concat(truth.grants, truth.lost) {
-		if g.uid == uid && g.stored.After(last) {
+		if g.uid == uid && g.generation >= truth.usedUntil[uid] && g.stored.After(last) {
 			last = g.stored
 		}
 	}

@@ -36,6 +36,7 @@ func (j *grantJudge) recordRestore(core string, version, next uint64) {
 			truth.lost = append(truth.lost, g)
 		}
 	}
+	clear(truth.usedUntil) // generations begin again
 	truth.grants = slices.DeleteFunc(truth.grants, func(g grant) bool { return g.version > version })
 	truth.deletions = slices.DeleteFunc(truth.deletions, func(deleted uint64) bool { return deleted > version })
 	truth.restored, truth.restoredAt = next, time.Now()

@@ -39,6 +39,13 @@ func (r Request) NeedsCascadeCheck() bool {
 	return !known || !pending.Cascade && r.Deleted != nil
 }
 
+// Replaces reports whether the decrease differs from the one that the protector's condition records, so that it has a quiet period of its own. What
+// is held as a cascade stays so whatever else is requested: the evidence of the cascade may be gone.
+func (r Request) Replaces() bool {
+	pending, known := PendingOf(r.Protector)
+	return known && !pending.Cascade && pending.Change != ChangeOf(r.Protector, r.Effect)
+}
+
 // RevertsCascade reports whether the request comes from a workload that exists although the protector's condition records a cascade.
 // The cascade was then undone, and this request is another decrease with a quiet period of its own.
 func (r Request) RevertsCascade() bool {
@@ -51,15 +58,17 @@ func (r Request) MayCascade(l Limits) bool {
 	return r.Deleted != nil && l.OnCascade != v1alpha1.CascadeRelease
 }
 
-// NextPending returns the pending decrease of a protector after a request, based on the decrease that its condition records. cascade
-// is the reason why it is a cascade, or "". isNew reports whether the caller must write the condition.
-func NextPending(p *v1alpha1.PodProtector, cascade string, now time.Time) (pending Pending, isNew bool) {
+// NextPending returns the pending decrease of a protector after a request, based on the decrease that its condition records. p is the newest state of
+// the protector. cascade is the reason why it is a cascade, or "". isNew reports whether the caller must write the condition.
+func NextPending(p *v1alpha1.PodProtector, r Request, cascade string, now time.Time) (pending Pending, isNew bool) {
+	r.Protector = p
 	pending, known := PendingOf(p)
+	known = known && !r.Replaces()
 	if known && (cascade == "" || pending.Cascade) {
 		return pending, false
 	}
 	if !known {
-		pending = Pending{Protector: p.UID, Since: now}
+		pending = Pending{Protector: p.UID, Since: now, Change: ChangeOf(p, r.Effect)}
 	}
 	pending.Cascade = cascade != ""
 	return pending, true

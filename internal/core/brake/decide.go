@@ -28,12 +28,21 @@ type Pending struct {
 	Since time.Time
 	// Cascade reports whether the decrease is held as a cascade. It then consumes no budget while it waits.
 	Cascade bool
+	// Change identifies the decrease among all of the protector, see ChangeOf.
+	Change string
 }
 
-// Grant is a large decrease that was allowed to take effect.
+// Grant is a large decrease that was allowed to take effect. It permits this decrease, also after a crash, and no later one of the protector.
 type Grant struct {
 	Protector types.UID `json:"protector"`
 	At        time.Time `json:"at"`
+	// Change is that of the decrease. Versions that granted any decrease of the protector wrote none.
+	Change string `json:"change,omitempty"`
+}
+
+// permits reports whether the grant is for a decrease.
+func (g Grant) permits(p Pending) bool {
+	return g.Protector == p.Protector && g.Change == p.Change && g.Change != ""
 }
 
 // State is the input of a decision about one budget.
@@ -70,7 +79,7 @@ func Decide(s State, p Pending, now time.Time) Answer {
 	answer := Answer{Verdict: Held, Pending: len(open), Left: max(0, s.Limits.Allowed(s.Protectors)-len(grants))}
 	age := now.Sub(p.Since)
 	switch {
-	case isGranted(grants, p.Protector):
+	case isGranted(grants, p):
 		// A crash between the grant and its effect must not consume the budget twice.
 		answer.Verdict = Granted
 	case p.Cascade:
@@ -78,7 +87,7 @@ func Decide(s State, p Pending, now time.Time) Answer {
 		answer.Verdict, answer.Retry = Quiet, min(s.Limits.Quiet-age, s.Limits.Quiet)
 	case len(open) <= answer.Left, age >= s.Limits.Window && isAmongOldest(open, p.Protector, answer.Left):
 		answer.Verdict = Granted
-		answer.Grants = slices.Concat(grants, []Grant{{Protector: p.Protector, At: now}})
+		answer.Grants = slices.Concat(grants, []Grant{{Protector: p.Protector, At: now, Change: p.Change}})
 	default:
 		answer.Retry = max(minRetry, s.Limits.Window-age, s.nextExpiry(grants, answer.Left, now))
 	}
@@ -90,13 +99,17 @@ func (s State) recent(now time.Time) []Grant {
 	return slices.DeleteFunc(slices.Clone(s.Grants), func(g Grant) bool { return now.Sub(g.At) >= s.Limits.Window })
 }
 
-// waiting returns the pending decreases that wait for budget.
+// waiting returns the pending decreases that wait for budget. One that has just taken effect is still recorded, and has another generation.
 func (s State) waiting(grants []Grant) []Pending {
-	given := make(map[types.UID]bool, len(grants))
-	for _, g := range grants {
-		given[g.Protector] = true
+	type decrease struct {
+		protector types.UID
+		effect    string
 	}
-	return slices.DeleteFunc(slices.Clone(s.Pending), func(p Pending) bool { return p.Cascade || given[p.Protector] })
+	given := make(map[decrease]bool, len(grants))
+	for _, g := range grants {
+		given[decrease{g.Protector, effectOf(g.Change)}] = g.Change != ""
+	}
+	return slices.DeleteFunc(slices.Clone(s.Pending), func(p Pending) bool { return p.Cascade || given[decrease{p.Protector, effectOf(p.Change)}] })
 }
 
 // nextExpiry returns the time until the oldest grant leaves the window, or 0 if budget is left.
@@ -108,8 +121,8 @@ func (s State) nextExpiry(grants []Grant, left int, now time.Time) time.Duration
 	return oldest.At.Add(s.Limits.Window).Sub(now)
 }
 
-func isGranted(grants []Grant, uid types.UID) bool {
-	return slices.ContainsFunc(grants, func(g Grant) bool { return g.Protector == uid })
+func isGranted(grants []Grant, p Pending) bool {
+	return slices.ContainsFunc(grants, func(g Grant) bool { return g.permits(p) })
 }
 
 func isAmongOldest(open []Pending, uid types.UID, n int) bool {

@@ -15,11 +15,14 @@ import (
 
 var start = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 
+// change is the change of a pending decrease and of its grant.
+const change = "1 release the floor of 8"
+
 // pendingSince returns pending decreases of protectors 0, 1, ..., first seen the given number of seconds after start.
 func pendingSince(seconds ...int) []Pending {
 	var all []Pending
 	for i, s := range seconds {
-		all = append(all, Pending{Protector: uid(i), Since: start.Add(time.Duration(s) * time.Second)})
+		all = append(all, Pending{Protector: uid(i), Since: start.Add(time.Duration(s) * time.Second), Change: change})
 	}
 	return all
 }
@@ -60,9 +63,13 @@ func TestDecide(t *testing.T) {
 		"100 percent lifts the limit":                               {Limits{Percent: 100, Window: time.Minute}, 2, pendingSince(0, 0, 0), nil, 0, Granted, 0},
 		"a limit of 0 holds everything":                             {Limits{Window: time.Minute}, 10, pendingSince(0), nil, 2 * time.Minute, Held, time.Second},
 		"a cascade is held indefinitely":                            {limits, 100, []Pending{{Protector: uid(0), Since: start, Cascade: true}}, nil, time.Hour, Held, 0},
-		"cascades consume no budget":                                {limits, 100, append(pendingSince(0), Pending{"c", start, true}, Pending{"d", start, true}), nil, 5 * time.Second, Granted, 0},
-		"a grant is given again after a crash":                      {limits, 100, pendingSince(0), []Grant{{uid(0), start}, {"b", start}}, 9 * time.Second, Granted, 0},
-		"a granted protector is not pending for other decisions":    {limits, 100, pendingSince(0, 0), []Grant{{uid(1), start}}, 5 * time.Second, Granted, 0},
+		"cascades consume no budget":                                {limits, 100, append(pendingSince(0), Pending{"c", start, true, change}, Pending{"d", start, true, change}), nil, 5 * time.Second, Granted, 0},
+		"a grant is given again after a crash":                      {limits, 100, pendingSince(0), []Grant{{uid(0), start, change}, {"b", start, change}}, 9 * time.Second, Granted, 0},
+		"a grant is not for another decrease of its protector":      {limits, 100, pendingSince(0), []Grant{{uid(0), start, "1 lower the floor from 8 to 4"}}, time.Second, Quiet, 4 * time.Second},
+		"nor one of a version that granted any":                     {limits, 100, pendingSince(0), []Grant{{uid(0), start, ""}}, time.Second, Quiet, 4 * time.Second},
+		"a burst is held whatever its protectors were granted":      {limits, 100, pendingSince(0, 0, 0), []Grant{{uid(0), start, "1 lower the floor from 8 to 4"}}, 5 * time.Second, Held, 55 * time.Second},
+		"a granted protector is not pending for other decisions":    {limits, 100, pendingSince(0, 0), []Grant{{uid(1), start, change}}, 5 * time.Second, Granted, 0},
+		"nor is one that has just taken effect":                     {limits, 100, pendingSince(0, 0), []Grant{{uid(1), start, "0 release the floor of 8"}}, 5 * time.Second, Granted, 0},
 		"a clock that is behind does not lengthen the quiet period": {limits, 100, pendingSince(30), nil, 0, Quiet, 5 * time.Second},
 	} {
 		t.Run(claim, func(t *testing.T) {
@@ -72,7 +79,7 @@ func TestDecide(t *testing.T) {
 			if got.Verdict != c.want || got.Retry != c.retry {
 				t.Errorf("Decide() = %s, retry after %s, want %s after %s: %+v", got.Verdict, got.Retry, c.want, c.retry, got)
 			}
-			if isNew := got.Grants != nil; isNew != (got.Verdict == Granted && !isGranted(c.grants, p.Protector)) {
+			if isNew := got.Grants != nil; isNew != (got.Verdict == Granted && !isGranted(c.grants, p)) {
 				t.Errorf("Decide() = %s with grants %v, want none", got.Verdict, got.Grants)
 			}
 		})
@@ -126,7 +133,9 @@ func (w *world) burst() bool {
 	}
 	waiting := 0
 	for id, p := range w.pending {
-		if slices.ContainsFunc(w.granted, func(g Grant) bool { return g.Protector == id && w.now.Sub(g.At) < w.limits.Window }) {
+		if slices.ContainsFunc(w.granted, func(g Grant) bool {
+			return g.Protector == id && g.Change == p.Change && w.now.Sub(g.At) < w.limits.Window
+		}) {
 			continue
 		}
 		if w.now.Sub(p.Since) >= w.limits.Window {
@@ -153,7 +162,7 @@ func (w *world) decideAll(t *rapid.T) {
 			if w.now.Sub(p.Since) < w.limits.Quiet {
 				t.Fatalf("Decide() granted %s after %s, want no less than %s", id, w.now.Sub(p.Since), w.limits.Quiet)
 			}
-			w.stored, w.granted = answer.Grants, append(w.granted, Grant{id, w.now})
+			w.stored, w.granted = answer.Grants, append(w.granted, Grant{id, w.now, p.Change})
 		}
 		if answer.Verdict == Granted && rapid.Bool().Draw(t, "takes effect") {
 			delete(w.pending, id)
@@ -171,7 +180,8 @@ func TestDecideHoldsBurstsAndTheLimitOfEachWindow(t *testing.T) {
 			switch rapid.IntRange(0, 4).Draw(t, "step") {
 			case 0:
 				for range rapid.IntRange(1, 8).Draw(t, "burst") {
-					w.pending[uid(w.next)] = Pending{Protector: uid(w.next), Since: w.now}
+					id := uid(rapid.IntRange(max(0, w.next-10), w.next).Draw(t, "protector")) // also one that was granted another decrease
+					w.pending[id] = Pending{Protector: id, Since: w.now, Change: fmt.Sprint("1 ", w.next)}
 					w.next++
 				}
 			case 1: // the oldest is withdrawn, or confirmed

@@ -2,6 +2,7 @@ package brake
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -54,7 +55,24 @@ func PendingOf(p *v1alpha1.PodProtector) (pending Pending, ok bool) {
 	if c == nil || c.Status != metav1.ConditionTrue {
 		return Pending{}, false
 	}
-	return Pending{Protector: p.UID, Since: c.LastTransitionTime.Time, Cascade: c.Reason == v1alpha1.ReasonCascade}, true
+	d, _ := DecreaseOf(p)
+	return Pending{Protector: p.UID, Since: c.LastTransitionTime.Time, Cascade: c.Reason == v1alpha1.ReasonCascade, Change: ChangeOf(p, d.Effect)}, true
+}
+
+// ChangeOf identifies a decrease of a protector by its effect, as "lower the floor from 8 to 2", and by the generation that it changes: the same
+// decrease may be wanted again later. A release is the same before and after the deletion of the protector was requested, which raises the generation.
+func ChangeOf(p *v1alpha1.PodProtector, effect string) string {
+	generation := p.Generation
+	if p.DeletionTimestamp != nil {
+		generation--
+	}
+	return strconv.FormatInt(generation, 10) + " " + effect
+}
+
+// effectOf returns the effect that ChangeOf has put into a change.
+func effectOf(change string) string {
+	_, effect, _ := strings.Cut(change, " ")
+	return effect
 }
 
 // These separators let DecreaseOf find the cause and the effect in a message.

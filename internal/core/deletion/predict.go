@@ -182,7 +182,7 @@ func (w *State) applyBrake(d *plan, rows []Prediction, pendingRows []pendingRow)
 			name, limits := brake.BudgetOf(a.Protector, w.Limits)
 			a.cascade = w.cascadeReason(d, a.Request, limits)
 			a.Limits = limits
-			a.Pending, _ = brake.NextPending(a.Protector, a.cascade, w.Now)
+			a.Pending, _ = brake.NextPending(a.Protector, *a.Request, a.cascade, w.Now)
 			budgets[name].waiting[a.Protector.UID] = a.Waiting
 		}
 	}
