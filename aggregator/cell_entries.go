@@ -16,7 +16,7 @@ import (
 
 // A Cell that is being deleted is drained. From the next write on its pods count for nothing in other cells, which makes budgets smaller,
 // and the webhook makes no new reservations in it. The aggregator removes a protector's entry when all of its reservations are settled,
-// so that a later cell with the same pods counts none that is still being removed.
+// so that a later cell with the same pods counts none that is still being removed, and the shares of other cells have risen to the floor.
 
 // cellEntries creates and removes the entries that a leadership has in the statuses of protectors. It is safe for concurrent use.
 type cellEntries struct {
@@ -68,13 +68,13 @@ func (e *cellEntries) ensure(p *v1alpha1.PodProtector) *v1alpha1.PodProtectorCel
 	return quota.CellOf(p, e.start.cell.Name)
 }
 
-// drain removes the cell from a protector, or marks it as draining while it has reservations.
+// drain removes the cell from a protector, or marks it as draining while it has reservations or the shares of other cells do not keep the floor yet.
 func (e *cellEntries) drain(p *v1alpha1.PodProtector) {
 	cell := quota.CellOf(p, e.start.cell.Name)
 	if cell == nil || cell.Share != nil || !e.draining.Load() {
 		return // a cell that is drained gives its share back first
 	}
-	if len(cell.AdmissionHistory.Buckets) > 0 {
+	if len(cell.AdmissionHistory.Buckets) > 0 || !quota.MayDropCell(p, cell.CellID, e.start.restored) {
 		cell.Discount = v1alpha1.DiscountDraining
 		return
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/heartbeat"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/status"
 )
 
 // Clearer removes dead cells from the protectors that request it by AnnotationRemoveCell.
@@ -51,6 +52,13 @@ func (c Clearer) Reconcile(ctx context.Context, request reconcile.Request) (reco
 				name, cell.Spec.StaleAfterOrDefault()))
 		}
 	}
+	cells := &v1alpha1.CellList{}
+	if err := c.Client.List(ctx, cells); err != nil {
+		return reconcile.Result{}, fmt.Errorf("list Cells: %w", err)
+	}
+	if !quota.MayDropCell(p, name, status.RestoredVersion(cells.Items...)) {
+		return c.waitForShares(ctx, p, entry)
+	}
 	reserved, counted := quota.Open(&entry.AdmissionHistory), entry.Aggregation.CountedReplicas
 	if exists {
 		clearEntry(entry)
@@ -67,6 +75,24 @@ func (c Clearer) Reconcile(ctx context.Context, request reconcile.Request) (reco
 	return c.finish(ctx, p, corev1.EventTypeWarning, "CellCleared", fmt.Sprintf(
 		"Cell %q was cleared because of the annotation %s: its %d counted pods and %d reservations were dropped.",
 		name, v1alpha1.AnnotationRemoveCell, counted, reserved))
+}
+
+// waitForShares makes the shares of the other cells rise until they keep the floor without a dead one (rule S3).
+func (c Clearer) waitForShares(ctx context.Context, p *v1alpha1.PodProtector, entry *v1alpha1.PodProtectorCell) (reconcile.Result, error) {
+	if entry.Discount == v1alpha1.DiscountDraining {
+		return reconcile.Result{RequeueAfter: clearRetry}, nil
+	}
+	entry.Discount = v1alpha1.DiscountDraining // the aggregator removes it, if the cell is not dead after all
+	quota.Summarize(p)
+	err := c.Client.Status().Update(ctx, p)
+	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+		return reconcile.Result{}, fmt.Errorf("discount cell %s: %w", entry.CellID, err)
+	}
+	if err == nil {
+		c.Events.Eventf(p, nil, corev1.EventTypeNormal, "WaitingForShares", "Clear",
+			"Cell %q is cleared when the shares of the other cells keep the floor without it.", entry.CellID)
+	}
+	return reconcile.Result{RequeueAfter: clearRetry}, nil
 }
 
 // clearEntry keeps of an entry only its last writer, which fences off earlier leaders, and that it was cleared.

@@ -2,6 +2,8 @@ package topology
 
 import (
 	"context"
+	"math"
+	"strconv"
 	"testing"
 	"time"
 
@@ -250,6 +252,34 @@ func TestOnlyDeadCellIsCleared(t *testing.T) {
 	}
 	l.clearCell(p, "nothing")
 	l.wantEvent("NothingToRemove")
+}
+
+// The cell may be dead for the core alone, and other cells decide on their shares without the core.
+func TestDeadCellIsClearedWhenOtherSharesKeepTheFloor(t *testing.T) {
+	l := newFixture(t)
+	other := l.createCell("a", withDiscount)
+	dead := &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: l.namespace + "-gone"}}
+	p := l.protect(6, other, dead)
+	share := func(cell string, floor int32) {
+		t.Helper()
+		now := l.protector(p)
+		entry, latest := quota.CellOf(now, cell), strconv.Itoa(math.MaxInt)
+		entry.Aggregation.TermVersion, entry.Share = latest, &v1alpha1.CellShare{Floor: floor, TermVersion: latest}
+		l.must(l.Client.Status().Update(t.Context(), now))
+	}
+	share(other.Name, 3)
+	share(dead.Name, 3)
+	for range 2 {
+		result, now := l.clearCell(p, dead.Name)
+		if entry := quota.CellOf(now, dead.Name); entry == nil || entry.Discount != v1alpha1.DiscountDraining || result.RequeueAfter == 0 {
+			t.Fatalf("result %+v, entries %+v, want that of the dead cell, which is draining", result, now.Status.Cells)
+		}
+	}
+	l.wantEvent("Normal WaitingForShares")
+	share(other.Name, 6)
+	if _, now := l.clearCell(p, dead.Name); quota.CellOf(now, dead.Name) != nil || now.Annotations[v1alpha1.AnnotationRemoveCell] != "" {
+		t.Errorf("the entry of the dead cell stays: %+v %+v", now.Annotations, now.Status.Cells)
+	}
 }
 
 func TestDeletedCellIsHeldUntilNoProtectorHasItsEntry(t *testing.T) {

@@ -132,7 +132,9 @@ func shareProofs() []proof {
 		{"properties of shares", []string{
 			"./internal/core/floorshare", "./internal/core/quota", "./internal/core/removal", "./aggregator", "./webhook",
 		}, "^(" + strings.Join([]string{
-			"TestMayRecord", "TestNextAfterRestore", "TestAllStatesKeepTheFloor", "TestSharesComeToRest", "TestCellsWithSharesCountForTheirShares",
+			"TestMayRecord", "TestKeepsFloor", "TestSharesRiseToReplaceADiscountedCell",
+			"TestDeletedCellStaysUntilOtherSharesKeepTheFloor", "TestSharesDoNotRelyOnASilentCell",
+			"TestNextAfterRestore", "TestAllStatesKeepTheFloor", "TestSharesComeToRest", "TestCellsWithSharesCountForTheirShares",
 			"TestShareRecordsThatItWantsBudget", "TestShareCountsOnlyPodsOfItsCell", "TestDeletedShareRefusesAll",
 			"TestReservationsMoveWithTheDecisions", "TestShareOfLostProtectorIsTakenOver", "TestCellsOfSeveralCoresShareACopy",
 			"TestRestoredShareAdmitsNothing", "TestMergeReservations", "TestSharesOfRestoredCore", "TestAwaitsConfirmation", "TestWithShares",

@@ -7,7 +7,8 @@
 //
 //	S1  A removal in a cell with a share is admitted only if A_c − |H_c| − 1 ≥ l_c, by compare-and-swap on the object in the cell.
 //	S2  l_c ≥ L_c. A closed share admits nothing, as if l_c were infinite.
-//	S3  L_c falls only in a write of the protector after which Σ L_c ≥ F. A cell without a share counts for A_c − |H_c|.
+//	S3  L_c falls only in a write of the protector after which Σ L_c ≥ F. A cell without a share counts for A_c − |H_c|, and a discounted one
+//	    for 0 unless it is c. The record of a discounted cell is dropped only in a write after which this holds for the other cells.
 //	S4  L_c falls only in a write after which Σ min(L_c, A_c − |H_c|) ≥ F, and rises if that sum is too low.
 //	S5  After a restore of the core, nothing relies on a record of a share until its cell has confirmed it. After a restore of a cell's
 //	    cluster, its share is closed until it has entered again.

@@ -23,6 +23,8 @@ type Cell struct {
 	Uncounted bool
 	// Void reports that the record may be older than a restore of the core, so that nothing relies on it.
 	Void bool
+	// Discounted reports that no other cell relies on the pods of this one, because its Cell is being deleted, or its aggregator is silent.
+	Discounted bool
 	// Wanted is the number of removals that the share has denied, and for which the cell asks for budget of other cells.
 	Wanted int
 }
@@ -114,6 +116,31 @@ func (p *Protector) sum(of func(Cell) int) (sum int) {
 	return sum
 }
 
+// seenBy returns what a cell relies on: of discounted cells it relies on no pods, but on their reservations that exceed their pods.
+func (p *Protector) seenBy(cell string) *Protector {
+	if !slices.ContainsFunc(p.Cells, func(c Cell) bool { return c.Discounted && c.Name != cell }) {
+		return p
+	}
+	seen := *p
+	seen.Cells = slices.Clone(p.Cells)
+	for i, c := range seen.Cells {
+		if c.Discounted && c.Name != cell {
+			seen.Cells[i] = Cell{Name: c.Name, Available: min(c.Available, c.Reserved), Reserved: c.Reserved}
+		}
+	}
+	return &seen
+}
+
+// KeepsFloor reports whether the cells keep the floor by themselves: all shares are enough and, if too few pods are left, no share admits a removal.
+// So it must be after a write that drops the record of a cell (rule S3). Cells without a share need nothing: the protector decides for them.
+func (p *Protector) KeepsFloor() bool {
+	p = p.seenBy("")
+	if !slices.ContainsFunc(p.Cells, func(c Cell) bool { return c.Shared }) {
+		return true
+	}
+	return !p.FloorUnknown && !p.isUncertain() && p.promised() >= p.Floor && (p.kept() >= p.Floor || p.sum(Cell.Slack) == 0)
+}
+
 // cell returns the record of a cell; the zero Cell if there is none.
 func (p *Protector) cell(name string) Cell {
 	for _, c := range p.Cells {
@@ -143,6 +170,7 @@ func (p *Protector) with(c Cell) *Protector {
 // MayRecord reports whether the share of a cell may be recorded as to, in a write of the protector that p describes (rules S3, S4 and S5). A
 // share that does not fall may always be recorded.
 func (p *Protector) MayRecord(cell string, to int) bool {
+	p = p.seenBy(cell)
 	own := p.cell(cell)
 	if own.Shared && !own.Void && to >= own.Floor {
 		return true

@@ -45,3 +45,40 @@ func TestMayRecord(t *testing.T) {
 		})
 	}
 }
+
+func TestKeepsFloor(t *testing.T) {
+	type cells = []floorshare.Cell
+	shared := func(floor, pods int) floorshare.Cell {
+		return floorshare.Cell{Shared: true, Floor: floor, Available: pods}
+	}
+	for claim, c := range map[string]struct {
+		cells cells
+		want  bool
+	}{
+		"all shares are the floor":                              {cells{shared(3, 5), shared(3, 5)}, true},
+		"less than the floor (S3)":                              {cells{shared(3, 5), shared(2, 5)}, false},
+		"pods of a cell without a share count":                  {cells{shared(3, 5), {Available: 3}}, true},
+		"those of a discounted cell do not":                     {cells{shared(3, 5), {Available: 5, Discounted: true}}, false},
+		"nor does its share":                                    {cells{shared(3, 5), {Shared: true, Floor: 3, Available: 5, Discounted: true}}, false},
+		"too few pods, and another share admits a removal (S4)": {cells{shared(3, 10), shared(3, 1)}, false},
+		"too few pods, and no share admits one":                 {cells{shared(5, 5), shared(3, 1)}, true},
+		"a share that a restore may have undone (S5)":           {cells{shared(6, 9), {Shared: true, Void: true}}, false},
+		"no shares, so that the protector decides":              {cells{{Available: 1}}, true},
+		"no cells": {nil, true},
+		"the reservations of a discounted cell exceed its pods":   {cells{shared(6, 9), {Available: 1, Reserved: 2, Discounted: true}}, false},
+		"a discounted cell with as many pods as its reservations": {cells{shared(6, 9), {Available: 2, Reserved: 2, Discounted: true}}, true},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			p := &floorshare.Protector{Floor: 6, Cells: c.cells}
+			for i := range p.Cells {
+				p.Cells[i].Name = string(rune('a' + i))
+			}
+			if got := p.KeepsFloor(); got != c.want {
+				t.Errorf("KeepsFloor() = %v, want %v", got, c.want)
+			}
+			if p.FloorUnknown = true; len(c.cells) > 0 && c.cells[0].Shared && p.KeepsFloor() {
+				t.Error("KeepsFloor() while the floor is unknown, want false")
+			}
+		})
+	}
+}

@@ -9,8 +9,8 @@ import (
 )
 
 // A model of two cells and the processes that move their shares. It explores all states that are reachable from a start by any order of
-// events: removals on both paths, settlements, deaths, new counts, restores of the core and of a cell, and steps whose second write is
-// delayed, meets another write or never happens.
+// events: removals on both paths, settlements, deaths, new counts, restores of the core and of a cell, a discount and the deletion of the second
+// cell, and steps whose second write is delayed, meets another write or never happens.
 
 const (
 	modelCells = 2
@@ -24,6 +24,9 @@ type model struct {
 	cells  [modelCells]modelCell
 	delays [3]delayed
 	deaths int8
+	// mayDrain lets the second Cell be deleted. lacking is how many pods the other cell lacked to the floor when its entry was dropped.
+	mayDrain bool
+	lacking  int8
 	// coreBackup and cellBackup are what a restore of the core, or of the first cell, brings back.
 	coreBackup, cellBackup backup
 }
@@ -57,6 +60,9 @@ type modelCell struct {
 	// awaiting reports that the cell's cluster was restored, and its share has not been opened since. noticed reports that the processes which
 	// move shares know that.
 	awaiting, noticed bool
+	// discounted reports that other cells do not rely on the cell, since its Cell is being deleted, and gone that the protector has no entry of
+	// it any more.
+	discounted, gone bool
 	// exists, closed, local and localReserved are the share: l_c and its reservations.
 	exists, closed       bool
 	local, localReserved int8
@@ -93,13 +99,16 @@ func cellOfProcess(process int) int { return []int{0, 0, 1}[process] }
 func (m *model) protector() *floorshare.Protector {
 	p := &floorshare.Protector{Floor: int(m.floor)}
 	for i, c := range m.cells {
+		if c.gone {
+			continue
+		}
 		reserved := c.reserved + c.frozen
 		if c.shared {
 			reserved += c.reservedCopy
 		}
 		p.Cells = append(p.Cells, floorshare.Cell{
 			Name: fmt.Sprint(i), Shared: c.shared, Floor: int(c.recorded), Available: int(c.counted), Reserved: int(reserved), Wanted: int(c.wanted),
-			Void: c.void, Uncounted: c.uncounted,
+			Void: c.void, Uncounted: c.uncounted, Discounted: c.discounted,
 		})
 	}
 	return p
@@ -141,7 +150,12 @@ func (m model) successors(wanted bool) (next []model) {
 		}
 		next = append(next, n)
 	}
+	add((*model).startDraining)
+	add((*model).drop)
 	for i := range m.cells {
+		if m.cells[i].gone {
+			continue
+		}
 		add(func(n *model) bool { return n.removeByShare(i) })
 		add(func(n *model) bool { return n.removeByProtector(i) })
 		add(func(n *model) bool { return n.settle(i) })
@@ -155,8 +169,12 @@ func (m model) successors(wanted bool) (next []model) {
 	add((*model).restoreCell)
 	add((*model).noticeRestore)
 	for process := range m.delays {
+		cell := m.cells[cellOfProcess(process)]
+		if cell.gone {
+			continue
+		}
 		for _, wants := range []bool{true, wanted} {
-			add(func(n *model) bool { return n.begin(process, wants) })
+			add(func(n *model) bool { return n.begin(process, wants && !cell.discounted) })
 		}
 		add(func(n *model) bool { return n.finish(process) })
 	}
@@ -174,13 +192,46 @@ func (m *model) removeByShare(cell int) bool {
 	return true
 }
 
-// removeByProtector admits a removal by compare-and-swap on the protector.
+// startDraining records that the second Cell is being deleted.
+func (m *model) startDraining() bool {
+	c := &m.cells[1]
+	if !m.mayDrain || c.discounted {
+		return false
+	}
+	c.discounted = true
+	m.protectorWritten()
+	return true
+}
+
+// drop drops the entry of the Cell that is being deleted. Its pods are no concern of the protector any more.
+func (m *model) drop() bool {
+	c := &m.cells[1]
+	if !c.discounted || c.gone || c.shared || c.reserved > 0 || c.frozen > 0 || c.isOpen() {
+		return false
+	}
+	after := *m
+	after.cells[1].gone = true
+	if !after.protector().KeepsFloor() {
+		return false
+	}
+	after.lacking = max(m.floor-after.left()-m.deaths, 0)
+	*m = after
+	m.protectorWritten()
+	return true
+}
+
+// removeByProtector admits a removal by compare-and-swap on the protector. Without reservations in a cell that is discounted, it relies on its pods
+// only for the cell itself.
 func (m *model) removeByProtector(cell int) bool {
 	c, kept := &m.cells[cell], 0
-	for _, one := range m.protector().Cells {
-		kept += one.Kept()
+	for i, one := range m.protector().Cells {
+		if one.Discounted && i != cell {
+			kept += min(one.Kept(), 0)
+		} else {
+			kept += one.Kept()
+		}
 	}
-	if c.shared || c.void || c.counted-c.reserved < 1 || kept-1 < int(m.floor) {
+	if c.discounted || c.shared || c.void || c.counted-c.reserved < 1 || kept-1 < int(m.floor) {
 		return false
 	}
 	c.reserved++
@@ -378,12 +429,22 @@ func (m *model) noticeRestore() bool {
 	return true
 }
 
+// left is the number of pods that no removal is under way for, in the cells that the protector has.
+func (m *model) left() (left int8) {
+	for _, c := range m.cells {
+		if !c.gone {
+			left += c.pods - c.localReserved - c.reserved
+		}
+	}
+	return left
+}
+
 // problem returns what is wrong with a state; "" if nothing.
 func (m *model) problem() string {
-	left := int8(0)
+	left := m.left()
 	for i, c := range m.cells {
-		left += c.pods - c.localReserved - c.reserved
 		switch {
+		case c.gone:
 		case c.void:
 		case c.shared && c.isOpen() && c.local < c.recorded:
 			return fmt.Sprintf("rule S2: the share of cell %d is %d, recorded is %d", i, c.local, c.recorded)
@@ -391,7 +452,7 @@ func (m *model) problem() string {
 			return fmt.Sprintf("rule S6: cell %d decides on both objects", i)
 		}
 	}
-	if left+m.deaths < m.floor {
+	if left+m.deaths+m.lacking < m.floor {
 		return fmt.Sprintf("%d pods are left and %d died, floor %d", left, m.deaths, m.floor)
 	}
 	return ""
@@ -430,6 +491,9 @@ func TestAllStatesKeepTheFloor(t *testing.T) {
 	}
 	exploreFrom(t, "restored core", model{floor: 2, coreBackup: backup{state: notTaken}}, true)
 	exploreFrom(t, "restored cell", model{floor: 2, cellBackup: backup{state: notTaken}}, true)
+	for floor := range int8(4) {
+		exploreFrom(t, fmt.Sprintf("floor=%d/deleted Cell", floor), model{floor: floor, mayDrain: true}, true)
+	}
 	// The cell has left since its backup, and the other cell relies on its pods.
 	left := model{floor: 2, cellBackup: backup{state: taken, local: modelCell{exists: true, local: 1}}}
 	left.cells = [modelCells]modelCell{{exists: true, closed: true}, {exists: true, shared: true}}

@@ -32,6 +32,7 @@ type Step struct {
 // Next returns the next step for a cell. wanted reports whether the protector wants shares, and the cell can have one: it is false for a
 // protector or a Cell that is being deleted. Next is a function of what was read, so all processes that have read the same agree.
 func Next(p *Protector, cell string, local Local, wanted bool) Step {
+	p = p.seenBy(cell)
 	own := p.cell(cell)
 	switch {
 	case !wanted && own.Shared:

@@ -178,3 +178,36 @@ func TestNextAfterRestore(t *testing.T) {
 		})
 	}
 }
+
+// The shares of the other cells rise until they keep the floor without a discounted cell, whose entry may then be dropped (rule S3).
+func TestSharesRiseToReplaceADiscountedCell(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := &floorshare.Protector{Floor: rapid.IntRange(0, 40).Draw(t, "floor")}
+		locals := make([]floorshare.Local, rapid.IntRange(2, 5).Draw(t, "cells"))
+		for i := range locals {
+			p.Cells = append(p.Cells, floorshare.Cell{Name: fmt.Sprint(i), Available: rapid.IntRange(0, 20).Draw(t, "available")})
+		}
+		p, _ = settled(t, p, locals)
+		for range rapid.IntRange(1, len(locals)-1).Draw(t, "discounted") {
+			p.Cells[rapid.IntRange(0, len(locals)-1).Draw(t, "cell")].Discounted = true
+		}
+		for i := range locals {
+			locals[i].Available = p.Cells[i].Available
+		}
+		p, _ = settled(t, p, locals)
+		others := &floorshare.Protector{Floor: p.Floor}
+		for _, c := range p.Cells {
+			if !c.Discounted {
+				others.Cells = append(others.Cells, c)
+			}
+		}
+		if len(others.Cells) > 0 && !others.KeepsFloor() {
+			t.Fatalf("without the discounted cells, the shares do not keep the floor: %+v", p)
+		}
+		for _, c := range p.Cells { // it may be counted again
+			if c.Discounted && (!c.Shared || c.Void) {
+				t.Fatalf("a discounted cell lost its share: %+v", p)
+			}
+		}
+	})
+}

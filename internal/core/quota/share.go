@@ -51,7 +51,7 @@ func SharesOf(p *v1alpha1.PodProtector, restored uint64) *floorshare.Protector {
 	shares, counted := &floorshare.Protector{Floor: floor, FloorUnknown: !known}, CountedSpec(&p.Spec)
 	for i := range p.Status.Cells {
 		cell := &p.Status.Cells[i]
-		one := floorshare.Cell{Name: cell.CellID, Reserved: reserved(cell)}
+		one := floorshare.Cell{Name: cell.CellID, Reserved: reserved(cell), Discounted: cell.Discount != ""}
 		one.Void = cell.Aggregation.Void || restored > 0 && isOfLostHistory(cell.Aggregation.TermVersion, restored)
 		if one.Uncounted = one.Void || cell.Aggregation.CountedSpec != counted; !one.Uncounted {
 			one.Available = int(cell.Aggregation.CountedReplicas)
@@ -63,6 +63,14 @@ func SharesOf(p *v1alpha1.PodProtector, restored uint64) *floorshare.Protector {
 		shares.Cells = append(shares.Cells, one)
 	}
 	return shares
+}
+
+// MayDropCell reports whether the entry of a cell may be dropped from a protector: the shares of the other cells keep the floor without it (rule S3).
+// A cell that is discounted makes them rise to that. restored is as for SharesOf.
+func MayDropCell(p *v1alpha1.PodProtector, cellID string, restored uint64) bool {
+	without := p.DeepCopy()
+	DropCell(without, cellID)
+	return SharesOf(without, restored).KeepsFloor()
 }
 
 // AwaitsConfirmation reports whether a share has not been opened since its cluster was restored.

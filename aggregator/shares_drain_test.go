@@ -1,0 +1,173 @@
+package aggregator
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/go-logr/logr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+)
+
+// sharedCells are the cells of a protector with shares, each with a cluster and an aggregator of its own.
+type sharedCells struct {
+	*testing.T
+	p       *v1alpha1.PodProtector
+	names   []string
+	shares  map[string]client.Client
+	keepers map[string]*shareKeeper
+	entries map[string]*cellEntries
+}
+
+// newSharedCells has as many pods in each cell, and lets all cells get their shares.
+func newSharedCells(t *testing.T, floor, pods int32, names ...string) *sharedCells {
+	t.Helper()
+	s := &sharedCells{T: t, names: names, shares: map[string]client.Client{}, keepers: map[string]*shareKeeper{}, entries: map[string]*cellEntries{}}
+	s.p = &v1alpha1.PodProtector{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "p", Finalizers: []string{v1alpha1.FinalizerHold}},
+		Spec: v1alpha1.PodProtectorSpec{
+			Selector: &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "web"}}, MinAvailable: v1alpha1.Pods(floor), CoreOutage: v1alpha1.CoreOutageLocalShare,
+		},
+	}
+	for _, name := range names {
+		s.p.Status.Cells = append(s.p.Status.Cells, v1alpha1.PodProtectorCell{CellID: name, Aggregation: v1alpha1.Aggregation{
+			CountedSpec: quota.CountedSpec(&s.p.Spec), CountedReplicas: pods, TermVersion: "5", SnapshotVersion: "100",
+		}})
+		cell := &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		entries := &cellEntries{start: startState{cell: cell, version: 10}}
+		s.shares[name], s.entries[name] = fakeShares(), entries
+		s.keepers[name] = &shareKeeper{
+			cell: name, shares: s.shares[name], live: s.shares[name], start: entries.start, log: logr.Discard(),
+			current: func() *v1alpha1.Cell { return cell }, draining: entries.draining.Load,
+		}
+	}
+	s.settle()
+	return s
+}
+
+// step aggregates the protector in a cell: it counts the share, takes its next step, and drains the cell if its Cell is being deleted.
+func (s *sharedCells) step(cell string) {
+	s.Helper()
+	entry := quota.CellOf(s.p, cell)
+	if entry == nil {
+		return
+	}
+	if share := s.share(cell); share != nil {
+		own := quota.CellOf(share, cell)
+		if own == nil {
+			share.Status.Cells = append(share.Status.Cells, v1alpha1.PodProtectorCell{CellID: cell})
+			own = quota.CellOf(share, cell)
+		}
+		own.Aggregation.CountedSpec, own.Aggregation.CountedReplicas = quota.CountedSpec(&share.Spec), entry.Aggregation.CountedReplicas
+		if err := s.shares[cell].Status().Update(s.Context(), share); err != nil {
+			s.Fatal(err)
+		}
+	}
+	entry.Aggregation.CountedSpec = quota.CountedSpec(&s.p.Spec)
+	next := s.p.DeepCopy()
+	finish, err := s.keepers[cell].prepare(s.Context(), s.p.DeepCopy(), next)
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.entries[cell].drain(next)
+	s.p = next
+	if finish != nil {
+		if err := finish(s.Context()); err != nil {
+			s.Fatal(err)
+		}
+	}
+}
+
+// settle lets all cells but some take steps until no share moves any more.
+func (s *sharedCells) settle(without ...string) {
+	s.Helper()
+	for range 8 {
+		for _, cell := range s.names {
+			if !slices.Contains(without, cell) {
+				s.step(cell)
+			}
+		}
+	}
+}
+
+// share returns the share of a cell; nil if there is none.
+func (s *sharedCells) share(cell string) *v1alpha1.PodProtector {
+	s.Helper()
+	all := &v1alpha1.PodProtectorList{}
+	if err := s.shares[cell].List(s.Context(), all); err != nil {
+		s.Fatal(err)
+	}
+	if len(all.Items) == 0 {
+		return nil
+	}
+	return &all.Items[0]
+}
+
+// remove returns how many removals of all pods of a cell its share admits.
+func (s *sharedCells) remove(cell string) (admitted int) {
+	s.Helper()
+	share := s.share(cell)
+	for i := range quota.CellOf(s.p, cell).Aggregation.CountedReplicas {
+		uid := types.UID(fmt.Sprintf("%s-%d", cell, i))
+		removal := quota.Removal{Cell: cell, PodUID: uid, PodName: string(uid), Operation: v1alpha1.OperationDelete, Token: string(uid)}
+		if quota.Decide(share, []quota.Removal{removal})[0].Outcome.Admitted() {
+			admitted++
+		}
+	}
+	if err := s.shares[cell].Status().Update(s.Context(), share); err != nil {
+		s.Fatal(err)
+	}
+	return admitted
+}
+
+// A Cell that is being deleted keeps its entry until the shares of the other cells keep the floor without it (rule S3).
+func TestDeletedCellStaysUntilOtherSharesKeepTheFloor(t *testing.T) {
+	for _, pods := range []int32{4, 5, 6, 9} {
+		t.Run(fmt.Sprintf("%d pods in each cell", pods), func(t *testing.T) {
+			s := newSharedCells(t, 6, pods, "a", "b")
+			s.entries["b"].draining.Store(true)
+			s.settle("a") // the aggregator of a is late
+			if entry := quota.CellOf(s.p, "b"); entry == nil || entry.Discount != v1alpha1.DiscountDraining || entry.Share != nil {
+				t.Fatalf("before the share of a has risen, the entry of b is %+v, want one without a share that is draining", entry)
+			}
+			s.settle()
+			if quota.CellOf(s.p, "b") != nil {
+				t.Fatalf("the entry of b stays: %+v", s.p.Status.Cells)
+			}
+			if left := int(pods) - s.remove("a"); left < min(6, int(pods)) {
+				t.Errorf("%d of %d pods of a are left, floor 6", left, pods)
+			}
+		})
+	}
+}
+
+// Other cells do not rely on the share of a silent cell, if its Cell wants that, and do again when it reports.
+func TestSharesDoNotRelyOnASilentCell(t *testing.T) {
+	s := newSharedCells(t, 8, 8, "a", "b")
+	before := s.share("a").Spec.MinAvailable.IntValue()
+	quota.CellOf(s.p, "b").Discount = v1alpha1.DiscountStale
+	s.settle("b")
+	if admitted := s.remove("a"); admitted != 0 {
+		t.Errorf("a admits %d removals of 8 pods while b is silent, want none: the floor is 8", admitted)
+	}
+	quota.CellOf(s.p, "b").Discount = ""
+	s.settle()
+	if got := s.share("a").Spec.MinAvailable.IntValue(); got > before {
+		t.Errorf("the share of a is %d after b has reported again, want %d as before", got, before)
+	}
+}
+
+// While no other cell decides on a share, an entry is dropped at once: the protector decides, and does not count the cell.
+func TestDeletedCellWithoutOtherSharesIsDropped(t *testing.T) {
+	s := newSharedCells(t, 6, 5, "a")
+	s.entries["a"].draining.Store(true)
+	s.settle()
+	if len(s.p.Status.Cells) != 0 {
+		t.Errorf("entries %+v, want none", s.p.Status.Cells)
+	}
+}
