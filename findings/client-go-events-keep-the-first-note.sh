@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # client-go v0.37.2, tools/events: the recorder of events.k8s.io/v1 recognizes an event by its type, action, reason, reporting controller,
 # regarding and related object. Its note is no part of that. So a second event within six minutes that differs in its note alone reaches the API
-# server as a count of the first, and its note is lost: whoever reads events sees the first message for as long as the series lasts. The older
-# recorder of tools/record stores both messages.
+# server as a count of the first. Its note is lost, and kubectl shows the first message for as long as the series lasts. The older recorder of
+# tools/record stores both messages.
 #
 # Output seen:
 #   events.k8s.io/v1: 1 created, 1 counted

@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -51,12 +50,11 @@ func BudgetOf(p *v1alpha1.PodProtector, defaults Limits) (budget string, limits 
 
 // PendingOf returns the decrease that the protector's condition records. ok is false if none is pending.
 func PendingOf(p *v1alpha1.PodProtector) (pending Pending, ok bool) {
-	c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionDecreasePending)
-	if c == nil || c.Status != metav1.ConditionTrue {
+	d, ok := DecreaseOf(p)
+	if !ok {
 		return Pending{}, false
 	}
-	d, _ := DecreaseOf(p)
-	return Pending{Protector: p.UID, Since: c.LastTransitionTime.Time, Cascade: c.Reason == v1alpha1.ReasonCascade, Change: ChangeOf(p, d.Effect)}, true
+	return Pending{Protector: p.UID, Since: d.Since, Cascade: d.Reason == v1alpha1.ReasonCascade, Change: ChangeOf(p, d.Effect)}, true
 }
 
 // ChangeOf identifies a decrease of a protector by its effect, as "lower the floor from 8 to 2", and by the generation that it changes: the same

@@ -220,8 +220,8 @@ func (m *model) drop() bool {
 	return true
 }
 
-// removeByProtector admits a removal by compare-and-swap on the protector. Without reservations in a cell that is discounted, it relies on its pods
-// only for the cell itself.
+// removeByProtector admits a removal by compare-and-swap on the protector. It relies on no pods of another cell that is discounted, and admits none in
+// a discounted cell, since that is draining.
 func (m *model) removeByProtector(cell int) bool {
 	c, kept := &m.cells[cell], 0
 	for i, one := range m.protector().Cells {

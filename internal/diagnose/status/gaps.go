@@ -10,7 +10,7 @@ import (
 // Gap is a way in which a protector looks effective and is not.
 type Gap string
 
-// Gaps.
+// Gaps of a protector.
 const (
 	// GapUnguarded means that the cluster of a cell does not call the webhook for removals in the namespace.
 	GapUnguarded Gap = "unguarded"
