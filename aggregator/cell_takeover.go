@@ -7,7 +7,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/retry"
@@ -27,6 +30,9 @@ type startState struct {
 	version, restored uint64
 	// beganAt is when the leadership began, on the monotonic clock.
 	beganAt time.Time
+	// coreUID is the UID of the core's namespace kube-system, which tells its shares from those of other cores; empty without shares, or without the
+	// permission to read it.
+	coreUID string
 }
 
 // cellTakeover writes the Cell when a leadership begins: it takes the whole cell, or joins its shards.
@@ -38,6 +44,7 @@ type cellTakeover struct {
 	restoreDetector *clusters.RestoreDetector
 	holders         *conflictingHolders
 	monotonic       func() time.Time
+	log             logr.Logger
 	// highestOwnEpoch is the highest epoch that this process has had.
 	highestOwnEpoch int64
 }
@@ -79,7 +86,8 @@ func (t *cellTakeover) take(ctx context.Context) (startState, error) {
 	}
 	t.highestOwnEpoch, state.version = state.cell.Status.Aggregator.Epoch, parseVersion(state.cell.ResourceVersion)
 	state.beganAt = t.monotonic()
-	return state, nil
+	state.coreUID, err = t.readCoreUID(ctx)
+	return state, err
 }
 
 // join adds the entry of an incarnation, without slots. The slots of an earlier incarnation become unowned.
@@ -113,7 +121,25 @@ func (t *cellTakeover) join(ctx context.Context, incarnation *Incarnation) (star
 		return state, fmt.Errorf("join the shards of Cell %s: %w", t.options.Cell, err)
 	}
 	state.version, state.beganAt = parseVersion(state.cell.ResourceVersion), t.monotonic()
-	return state, nil
+	state.coreUID, err = t.readCoreUID(ctx)
+	return state, err
+}
+
+// readCoreUID reads which core this is, for shares. Without the permission the aggregator goes on, but takes over no shares of lost protectors.
+func (t *cellTakeover) readCoreUID(ctx context.Context) (string, error) {
+	if t.options.Shares == nil {
+		return "", nil
+	}
+	system := &corev1.Namespace{}
+	err := t.coreReader.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, system)
+	switch {
+	case apierrors.IsForbidden(err), apierrors.IsNotFound(err):
+		t.log.Error(err, "Failed to read which core this is, so shares of lost protectors are not taken over: upgrade the chart in the core")
+		return "", nil
+	case err != nil:
+		return "", fmt.Errorf("read which core this is: %w", err)
+	}
+	return string(system.UID), nil
 }
 
 // writeBackoff returns the retry backoff for writes of the Cell, which the other shards write too. The delays depend on the shard's

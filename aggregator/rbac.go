@@ -6,9 +6,11 @@ import (
 )
 
 // CoreRules are the permissions that an aggregator needs in all namespaces of its core cluster. With --all-cells it also needs
-// the Secrets of the namespaces that Cells name. The chart grants exactly the same.
+// the Secrets of the namespaces that Cells name. The chart grants exactly the same. The UID of kube-system tells the shares of several cores from
+// each other.
 func CoreRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"namespaces"}, ResourceNames: []string{"kube-system"}, Verbs: []string{"get"}},
 		{APIGroups: []string{"breakwater.dev"}, Resources: []string{"cells", "podprotectors"}, Verbs: []string{"get", "list", "watch"}},
 		{APIGroups: []string{"breakwater.dev"}, Resources: []string{"cells/status", "podprotectors/status"}, Verbs: []string{"update"}},
 		{APIGroups: []string{"events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},

@@ -207,7 +207,7 @@ func (a *Aggregator) connect(ctx context.Context, mgr manager.Manager) error {
 	a.informer = shared
 	a.takeover = &cellTakeover{
 		options: a.options, coreClient: a.coreClient, coreReader: a.coreReader, informer: a.informer, restoreDetector: a.restoreDetector,
-		monotonic: a.monotonic, holders: &conflictingHolders{
+		monotonic: a.monotonic, log: a.log, holders: &conflictingHolders{
 			cell: a.options.Cell, leases: a.coreClientset.CoordinationV1().Leases(a.options.LeaseNamespace), monotonic: a.monotonic,
 		},
 	}

@@ -55,22 +55,19 @@ func (k *shareKeeper) prepare(ctx context.Context, before, p *v1alpha1.PodProtec
 	if cell == nil {
 		return nil, nil
 	}
-	recorded := quota.SharesOf(before, k.start.restored)
-	stored, err := k.find(ctx, p)
-	if err == nil {
-		stored, err = k.refresh(ctx, recorded, stored)
-	}
+	stored, err := k.read(ctx, before, p)
 	if err != nil {
 		return nil, fmt.Errorf("read the share of the cell: %w", err)
+	}
+	if changed, err := k.followSpec(ctx, p, stored); changed || err != nil {
+		return nil, err
 	}
 	k.record(cell, stored)
 	if err := k.fence(ctx, quota.CellOf(before, k.cell), cell, stored); err != nil {
 		return nil, err
 	}
 	shares := quota.SharesOf(p, k.start.restored)
-	local := k.localOf(cell, stored)
-	local.Undone = quota.CellOf(before, k.cell) == nil || recorded.IsVoid(k.cell)
-	step := floorshare.Next(shares, k.cell, local, k.wantsShare(p))
+	local, step := k.next(before, p, stored)
 	if step.Kind == floorshare.Confirm && !local.Closed {
 		if err := k.checkRestored(ctx, stored); err != nil {
 			return nil, err
@@ -108,8 +105,29 @@ func (k *shareKeeper) prepare(ctx context.Context, before, p *v1alpha1.PodProtec
 		}
 		return func(ctx context.Context) error { return k.open(ctx, p, stored, step.Floor) }, nil
 	default:
-		return nil, k.followSpec(ctx, p, stored)
+		return nil, nil
 	}
+}
+
+// read returns the share of the cell; nil if there is none. It reads from the API server what the write of p relies on: a cache could hide that the share
+// was opened or closed, or removals that it has admitted.
+func (k *shareKeeper) read(ctx context.Context, before, p *v1alpha1.PodProtector) (*v1alpha1.PodProtector, error) {
+	stored, err := k.find(ctx, k.shares, p)
+	if err != nil {
+		return nil, err
+	}
+	local, step := k.next(before, p, stored)
+	if !floorshare.NeedsLive(quota.SharesOf(before, k.start.restored), quota.SharesOf(p, k.start.restored), k.cell, local, step) {
+		return stored, nil
+	}
+	return k.find(ctx, k.live, p)
+}
+
+// next returns the stored share, and the next step by it.
+func (k *shareKeeper) next(before, p, stored *v1alpha1.PodProtector) (floorshare.Local, floorshare.Step) {
+	local := k.localOf(quota.CellOf(p, k.cell), stored)
+	local.Undone = quota.CellOf(before, k.cell) == nil || quota.SharesOf(before, k.start.restored).IsVoid(k.cell)
+	return local, floorshare.Next(quota.SharesOf(p, k.start.restored), k.cell, local, k.wantsShare(p))
 }
 
 // fence writes a share that the protector does not record before the counts of the cell are valid again after a restore of the core, so that no
@@ -131,17 +149,7 @@ func (k *shareKeeper) cellOf(p *v1alpha1.PodProtector) *v1alpha1.PodProtectorCel
 
 // wantsShare reports whether the cell should have a share.
 func (k *shareKeeper) wantsShare(p *v1alpha1.PodProtector) bool {
-	return p.Spec.CoreOutage == v1alpha1.CoreOutageLocalShare && p.DeletionTimestamp == nil && !k.draining()
-}
-
-// refresh reads a share from the API server if fewer pods are left in the cell than its recorded share, or may be. The other cells rely on the
-// recorded number of pods then, so that a cache must not hide reservations from before the share was raised (rule S4).
-func (k *shareKeeper) refresh(ctx context.Context, recorded *floorshare.Protector, stored *v1alpha1.PodProtector) (*v1alpha1.PodProtector, error) {
-	if stored == nil || !recorded.HasTooFew(k.cell) {
-		return stored, nil
-	}
-	live := &v1alpha1.PodProtector{}
-	return live, k.live.Get(ctx, client.ObjectKeyFromObject(stored), live)
+	return quota.WantsShares(p) && p.DeletionTimestamp == nil && !k.draining()
 }
 
 // checkRestored returns a conflict while an open share may be from before a restore of its cluster, and the aggregator that counts for shares has
@@ -169,12 +177,17 @@ func (k *shareKeeper) record(cell *v1alpha1.PodProtectorCell, stored *v1alpha1.P
 		return
 	}
 	cell.Share.Wanted = stored.Status.Wanted
-	if own := quota.CellOf(stored, k.cell); own != nil && !k.isClosed(stored) {
-		cell.Share.Reserved = quota.Saturate(quota.Open(&own.AdmissionHistory))
-		cell.AdmissionHistory = v1alpha1.AdmissionHistory{}
-		if own.Aggregation.CountedSpec == cell.Aggregation.CountedSpec { // the two are counted by different streams
-			cell.Aggregation.CountedReplicas = min(cell.Aggregation.CountedReplicas, own.Aggregation.CountedReplicas)
-		}
+	own := quota.CellOf(stored, k.cell)
+	if own == nil {
+		return
+	}
+	if k.isClosed(stored) {
+		cell.Share.Reserved = quota.Saturate(quota.CountMore(&own.AdmissionHistory, &cell.AdmissionHistory))
+	} else {
+		cell.Share.Reserved, cell.AdmissionHistory = quota.Saturate(quota.Open(&own.AdmissionHistory)), v1alpha1.AdmissionHistory{}
+	}
+	if own.Aggregation.CountedSpec == cell.Aggregation.CountedSpec { // the two are counted by different streams
+		cell.Aggregation.CountedReplicas = min(cell.Aggregation.CountedReplicas, own.Aggregation.CountedReplicas)
 	}
 }
 
@@ -186,7 +199,7 @@ func (k *shareKeeper) localOf(cell *v1alpha1.PodProtectorCell, stored *v1alpha1.
 	local := floorshare.Local{Exists: true, Closed: k.isClosed(stored), Floor: stored.Spec.MinAvailable.IntValue()}
 	if own := quota.CellOf(stored, k.cell); own != nil {
 		local.Available, local.Reserved = int(own.Aggregation.CountedReplicas), quota.Open(&own.AdmissionHistory)
-		local.Unmerged = !quota.AwaitsConfirmation(stored.Spec.ShareOf, &own.Aggregation) && quota.HasMore(&own.AdmissionHistory, &cell.AdmissionHistory)
+		local.Unmerged = !quota.AwaitsConfirmation(stored.Spec.ShareOf, &own.Aggregation) && quota.CountMore(&own.AdmissionHistory, &cell.AdmissionHistory) > 0
 	}
 	return local
 }
@@ -202,7 +215,7 @@ func (k *shareKeeper) create(ctx context.Context, p *v1alpha1.PodProtector, recr
 	hash := sha256.Sum256([]byte(string(p.UID) + "/" + k.cell))
 	share := &v1alpha1.PodProtector{
 		ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: shareName(p.Name, hex.EncodeToString(hash[:4]))},
-		Spec:       *shareSpec(p, k.cell),
+		Spec:       *k.shareSpec(p),
 	}
 	share.Spec.ShareOf.Closed, share.Spec.ShareOf.Recreated = true, recreated
 	return k.shares.Create(ctx, share)
@@ -216,30 +229,32 @@ func shareName(protector, hash string) string {
 }
 
 // shareSpec returns the spec of a protector's share, without its floor.
-func shareSpec(p *v1alpha1.PodProtector, cell string) *v1alpha1.PodProtectorSpec {
+func (k *shareKeeper) shareSpec(p *v1alpha1.PodProtector) *v1alpha1.PodProtectorSpec {
 	spec := p.Spec.DeepCopy()
 	spec.MinAvailable, spec.MaxUnavailable, spec.ExpectedReplicas, spec.CoreOutage = v1alpha1.Pods(0), nil, nil, v1alpha1.CoreOutageDeny
 	spec.ShareOf = &v1alpha1.ShareOf{
-		Name: p.Name, UID: string(p.UID), FormerUID: p.Annotations[v1alpha1.AnnotationRestored], Cell: cell, Held: clusters.IsHeld(p),
+		Name: p.Name, UID: string(p.UID), FormerUID: p.Annotations[v1alpha1.AnnotationRestored], Core: k.start.coreUID, Cell: k.cell, Held: clusters.IsHeld(p),
 	}
 	return spec
 }
 
-// followSpec copies a changed spec of the protector to the share.
-func (k *shareKeeper) followSpec(ctx context.Context, p, stored *v1alpha1.PodProtector) error {
+// followSpec copies a changed spec of the protector to the share, and reports whether it did. That comes before all steps: the others rely on
+// the share for the pods that the new spec selects.
+func (k *shareKeeper) followSpec(ctx context.Context, p, stored *v1alpha1.PodProtector) (changed bool, err error) {
 	if stored == nil {
-		return nil
+		return false, nil
 	}
-	spec := shareSpec(p, k.cell)
-	spec.MinAvailable = stored.Spec.MinAvailable
-	before := stored.Spec.ShareOf
-	spec.ShareOf.Closed, spec.ShareOf.Recreated, spec.ShareOf.Revision = before.Closed, before.Recreated, before.Revision
-	spec.ShareOf.ConfirmedTerm = before.ConfirmedTerm
-	if equality.Semantic.DeepEqual(spec, &stored.Spec) {
-		return nil
+	spec, now := k.shareSpec(p), &stored.Spec
+	spec.MinAvailable = now.MinAvailable
+	of := spec.ShareOf
+	of.Closed, of.Recreated, of.Revision, of.ConfirmedTerm = now.ShareOf.Closed, now.ShareOf.Recreated, now.ShareOf.Revision, now.ShareOf.ConfirmedTerm
+	shares := quota.SharesOf(p, k.start.restored)
+	of.FloorUnknown = shares.FloorUnknown || now.ShareOf.FloorUnknown && !shares.KeepsFloor()
+	if equality.Semantic.DeepEqual(spec, now) {
+		return false, nil
 	}
 	stored.Spec = *spec
-	return k.shares.Update(ctx, stored)
+	return true, k.shares.Update(ctx, stored)
 }
 
 func (k *shareKeeper) delete(ctx context.Context, stored *v1alpha1.PodProtector) error {

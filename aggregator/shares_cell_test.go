@@ -41,7 +41,7 @@ func TestCellsOfSeveralCoresShareACopy(t *testing.T) {
 			}}
 			shares := fakeShares()
 			keeper := func(cell *v1alpha1.Cell) *shareKeeper {
-				return &shareKeeper{cell: "a", shares: shares, current: func() *v1alpha1.Cell { return cell }, draining: func() bool { return false }}
+				return &shareKeeper{cell: "a", shares: shares, live: shares, current: func() *v1alpha1.Cell { return cell }, draining: func() bool { return false }}
 			}
 			first, second := keeper(cellOf(web, time.Minute)), keeper(test.second)
 			for range 2 { // the second time, nothing may change any more
@@ -68,7 +68,7 @@ func TestCellsOfSeveralCoresShareACopy(t *testing.T) {
 			if _, err := second.prepare(t.Context(), p.DeepCopy(), p); err != nil {
 				t.Fatal(err)
 			}
-			share, err := second.find(t.Context(), p)
+			share, err := second.find(t.Context(), shares, p)
 			if err != nil || (share != nil) != (test.want > 0) {
 				t.Errorf("the share for the second core is %v: %v, want one: %v", share, err, test.want > 0)
 			}

@@ -17,21 +17,27 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// find returns the share of a protector, or of a lost one of its name; nil if there is none. After several losses and restores, the protector
-// may not know the UID that the share has: it takes over every share whose protector was not released. A restored cluster may bring back a share
-// that the protector has replaced since. The webhook charges all of them, so find ends those that are not needed.
-func (k *shareKeeper) find(ctx context.Context, p *v1alpha1.PodProtector) (*v1alpha1.PodProtector, error) {
-	all, err := k.sharesOf(ctx, keyOf(p))
+// isOfOtherCore reports whether a share may be that of another core, which has a protector of the same name.
+func (k *shareKeeper) isOfOtherCore(of *v1alpha1.ShareOf) bool {
+	return k.start.coreUID == "" || of.Core != "" && of.Core != k.start.coreUID
+}
+
+// find returns the share of a protector, or of a lost one of its name, as r shows it; nil if there is none. After several losses and restores, the
+// protector may not know the UID that the share has: it takes over every share of its core whose protector was not released. A restored cluster may
+// bring back a share that the protector has replaced since. The webhook charges all of them, so find ends those that are not needed.
+func (k *shareKeeper) find(ctx context.Context, r client.Reader, p *v1alpha1.PodProtector) (*v1alpha1.PodProtector, error) {
+	all, err := k.sharesOf(ctx, r, keyOf(p))
 	if err != nil {
 		return nil, err
 	}
 	var found []*v1alpha1.PodProtector
 	for i := range all.Items {
 		share := &all.Items[i]
-		if share.Spec.ShareOf.Cell != k.cell {
+		isShareOf := quota.IsShareOf(share.Spec.ShareOf, p)
+		if share.Spec.ShareOf.Cell != k.cell || !isShareOf && k.isOfOtherCore(share.Spec.ShareOf) {
 			continue
 		}
-		if !quota.IsShareOf(share.Spec.ShareOf, p) {
+		if !isShareOf {
 			if released, err := k.releaseShare(ctx, share); err != nil {
 				return nil, err
 			} else if released {
@@ -95,16 +101,17 @@ func (k *shareKeeper) takeOver(ctx context.Context, p, share *v1alpha1.PodProtec
 	if live.UID != p.UID {
 		return errShareOutdated(p.Name, "it was recreated")
 	}
-	return k.followSpec(ctx, p, share)
+	_, err := k.followSpec(ctx, p, share)
+	return err
 }
 
-// shareOfName is the index of shares by the name of their protector.
+// shareOfName is the field of shares by which caches and API servers find those of a protector's name.
 const shareOfName = "spec.shareOf.name"
 
-// sharesOf returns the shares of all protectors of a name, of all cells.
-func (k *shareKeeper) sharesOf(ctx context.Context, key types.NamespacedName) (*v1alpha1.PodProtectorList, error) {
+// sharesOf returns the shares of all protectors of a name, of all cells and cores.
+func (k *shareKeeper) sharesOf(ctx context.Context, r client.Reader, key types.NamespacedName) (*v1alpha1.PodProtectorList, error) {
 	all := &v1alpha1.PodProtectorList{}
-	return all, k.shares.List(ctx, all, client.InNamespace(key.Namespace), client.MatchingFields{shareOfName: key.Name})
+	return all, r.List(ctx, all, client.InNamespace(key.Namespace), client.MatchingFields{shareOfName: key.Name})
 }
 
 // errShareOutdated returns a conflict, after which the caller reads again.
@@ -118,12 +125,12 @@ func (k *shareKeeper) release(ctx context.Context, key types.NamespacedName) err
 	if k == nil {
 		return nil
 	}
-	all, err := k.sharesOf(ctx, key)
+	all, err := k.sharesOf(ctx, k.shares, key)
 	if err != nil {
 		return fmt.Errorf("read the shares of the cell: %w", err)
 	}
 	for i := range all.Items {
-		if all.Items[i].Spec.ShareOf.Cell != k.cell {
+		if of := all.Items[i].Spec.ShareOf; of.Cell != k.cell || of.Core != k.start.coreUID {
 			continue
 		}
 		if _, err := k.releaseShare(ctx, &all.Items[i]); err != nil {

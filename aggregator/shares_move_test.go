@@ -26,7 +26,7 @@ func TestReservationsMoveWithTheDecisions(t *testing.T) {
 	k := &shareKeeper{cell: cellName, shares: fakeShares()}
 	find := func() *v1alpha1.PodProtector {
 		t.Helper()
-		share, err := k.find(t.Context(), p)
+		share, err := k.find(t.Context(), k.shares, p)
 		if err != nil || share == nil {
 			t.Fatalf("the share is %v: %v", share, err)
 		}

@@ -31,7 +31,7 @@ func TestCellsOfOneClusterHaveSharesOfTheirOwn(t *testing.T) {
 		if err := k.create(t.Context(), p, false); err != nil {
 			t.Fatalf("create the share of cell %s: %v", cell, err)
 		}
-		share, err := k.find(t.Context(), p)
+		share, err := k.find(t.Context(), k.shares, p)
 		if err != nil || share == nil || share.Spec.ShareOf.Cell != cell {
 			t.Fatalf("the share of cell %s is %+v, error %v", cell, share, err)
 		}
@@ -69,19 +69,19 @@ func TestShareOfLostProtectorIsTakenOver(t *testing.T) {
 				}
 			}
 			core := fake.NewClientBuilder().WithScheme(clusters.Scheme()).WithObjects(protector("new")).Build()
-			k := &shareKeeper{cell: "a", shares: fakeShares(), core: core}
+			k := &shareKeeper{cell: "a", shares: fakeShares(), core: core, start: startState{coreUID: "core"}}
 			must(k.create(t.Context(), protector("first"), false))
 			if test.released {
 				must(clusters.RecordRelease(t.Context(), core, protector("first"), "test"))
 			}
-			found, err := k.find(t.Context(), protector(test.uid))
+			found, err := k.find(t.Context(), k.shares, protector(test.uid))
 			if isOutdated(err) != test.outdated || !test.outdated && err != nil {
 				t.Fatalf("find: %v, want outdated %v", err, test.outdated)
 			}
 			if taken := found != nil && err == nil; taken != (test.want == "new") {
 				t.Errorf("found %+v, want that the share is taken over: %v", found, test.want == "new")
 			}
-			all, err := k.sharesOf(t.Context(), keyOf(protector("new")))
+			all, err := k.sharesOf(t.Context(), k.shares, keyOf(protector("new")))
 			must(err)
 			var owners []string
 			for i := range all.Items {
@@ -105,7 +105,7 @@ type storedShare struct {
 // store creates the share.
 func (s storedShare) store(t *testing.T, k *shareKeeper, p *v1alpha1.PodProtector) {
 	t.Helper()
-	spec := shareSpec(p, k.cell)
+	spec := k.shareSpec(p)
 	spec.ShareOf.UID, spec.ShareOf.Closed, spec.MinAvailable = s.uid, !s.open, v1alpha1.Pods(s.floor)
 	share := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: shareName(p.Name, s.uid)}, Spec: *spec}
 	if err := k.shares.Create(t.Context(), share); err != nil {
@@ -123,7 +123,7 @@ func (s storedShare) store(t *testing.T, k *shareKeeper, p *v1alpha1.PodProtecto
 
 func storedSharesOf(t *testing.T, k *shareKeeper, p *v1alpha1.PodProtector) (stored []storedShare) {
 	t.Helper()
-	all, err := k.sharesOf(t.Context(), keyOf(p))
+	all, err := k.sharesOf(t.Context(), k.shares, keyOf(p))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,13 +156,13 @@ func TestSurplusShareEnds(t *testing.T) {
 				Namespace: "shop", Name: "web", UID: "new", Finalizers: []string{v1alpha1.FinalizerHold}, Annotations: map[string]string{v1alpha1.AnnotationRestored: "first"},
 			}}
 			core := fake.NewClientBuilder().WithScheme(clusters.Scheme()).WithObjects(p.DeepCopy()).Build()
-			k := &shareKeeper{cell: "a", shares: fakeShares(), core: core}
+			k := &shareKeeper{cell: "a", shares: fakeShares(), core: core, start: startState{coreUID: "core"}}
 			for _, share := range test.stored {
 				share.store(t, k, p)
 			}
-			_, err := k.find(t.Context(), p)
+			_, err := k.find(t.Context(), k.shares, p)
 			for step := 0; isOutdated(err) && step < 5; step++ {
-				_, err = k.find(t.Context(), p)
+				_, err = k.find(t.Context(), k.shares, p)
 			}
 			if got := storedSharesOf(t, k, p); err != nil || !slices.Equal(got, test.want) {
 				t.Errorf("find() leaves the shares %+v, error %v; want %+v", got, err, test.want)

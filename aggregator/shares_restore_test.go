@@ -8,7 +8,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
 // cellsAt reads a Cell from a cluster that is at a version.
@@ -56,41 +55,6 @@ func TestShareOfRestoredClusterIsNotConfirmed(t *testing.T) {
 			k := &shareKeeper{cell: "a", live: cellsAt{version: test.version, cell: test.cell}}
 			if err := k.checkRestored(t.Context(), share); (err == nil) != test.want || err != nil && !isOutdated(err) {
 				t.Errorf("checkRestored() = %v, want that the share may be confirmed: %v", err, test.want)
-			}
-		})
-	}
-}
-
-// While fewer pods are left in a cell than its share, the other cells rely on the number of its pods. A cache that lags would hide removals (rule S4).
-func TestShareWithTooFewPodsIsReadLive(t *testing.T) {
-	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "new"}}
-	cached, live := &shareKeeper{cell: "a", shares: fakeShares()}, &shareKeeper{cell: "a", shares: fakeShares()}
-	storedShare{uid: "new", open: true, floor: 3}.store(t, cached, p)
-	storedShare{uid: "new", open: true, floor: 3, reserved: 2}.store(t, live, p)
-	cached.live = live.shares
-	for name, test := range map[string]struct {
-		share *v1alpha1.CellShare
-		want  int
-	}{
-		"as many pods as its share": {share: &v1alpha1.CellShare{Floor: 3, TermVersion: "1"}},
-		"fewer":                     {share: &v1alpha1.CellShare{Floor: 3, TermVersion: "1", Reserved: 1}, want: 2},
-		"no share":                  {},
-		"a share of a lost history": {share: &v1alpha1.CellShare{Floor: 3, Reserved: 1}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			before := p.DeepCopy()
-			before.Status.Cells = []v1alpha1.PodProtectorCell{{CellID: "a", Share: test.share, Aggregation: v1alpha1.Aggregation{
-				CountedSpec: quota.CountedSpec(&p.Spec), CountedReplicas: 3, TermVersion: "1",
-			}}}
-			stored, err := cached.find(t.Context(), p)
-			if err == nil {
-				stored, err = cached.refresh(t.Context(), quota.SharesOf(before, 0), stored)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got := quota.Open(&stored.Status.Cells[0].AdmissionHistory); got != test.want {
-				t.Errorf("the share has %d reservations, want %d", got, test.want)
 			}
 		})
 	}

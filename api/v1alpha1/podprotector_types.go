@@ -11,6 +11,7 @@ import (
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
+// +kubebuilder:selectablefield:JSONPath=`.spec.shareOf.name`
 // +kubebuilder:resource:shortName=ppr,categories=breakwater
 // +kubebuilder:printcolumn:name="Floor",type=integer,JSONPath=`.status.desiredAvailable`,description="Pods that must stay available"
 // +kubebuilder:printcolumn:name="Available",type=integer,JSONPath=`.status.summary.available`,description="Available pods in all cells"
@@ -194,6 +195,13 @@ type ShareOf struct {
 	// +optional
 	FormerUID string `json:"formerUID,omitempty"`
 
+	// Core is the UID of the namespace kube-system of the protector's cluster. Several cores may have protectors of one name, each with a share
+	// of its own.
+	//
+	// +kubebuilder:validation:MaxLength=128
+	// +optional
+	Core string `json:"core,omitempty"`
+
 	// Cell is the name of the Cell whose pods the share protects.
 	//
 	// +kubebuilder:validation:MinLength=1
@@ -205,6 +213,12 @@ type ShareOf struct {
 	//
 	// +optional
 	Closed bool `json:"closed,omitempty"`
+
+	// FloorUnknown makes the share admit no removal while the floor of the protector is unknown, and afterwards until the shares of all cells
+	// keep the floor.
+	//
+	// +optional
+	FloorUnknown bool `json:"floorUnknown,omitempty"`
 
 	// Recreated reports that the share replaces one that was lost, with reservations that are unknown. It is unset when the share opens.
 	//

@@ -55,6 +55,7 @@
 {{- end }}
 
 {{- define "breakwater.rules.aggregator.core" -}}
+- {apiGroups: [""], resources: [namespaces], resourceNames: [kube-system], verbs: [get]}
 - {apiGroups: [breakwater.dev], resources: [cells, podprotectors], verbs: [get, list, watch]}
 - {apiGroups: [breakwater.dev], resources: [cells/status, podprotectors/status], verbs: [update]}
 - {apiGroups: [events.k8s.io], resources: [events], verbs: [create, patch]}

@@ -19,6 +19,8 @@ type Cell struct {
 	Floor  int
 	// Available and Reserved are A_c and |H_c|: the reservations that the protector has for the cell, and those of its share.
 	Available, Reserved int
+	// Unmoved are the reservations that the protector still has for a cell that is about to decide on its share, or has begun to.
+	Unmoved int
 	// Uncounted reports that Available is 0 because the pods have not been counted, since the spec changed or a restore.
 	Uncounted bool
 	// Void reports that the record may be older than a restore of the core, so that nothing relies on it.

@@ -10,7 +10,7 @@ import (
 
 // A model of two cells and the processes that move their shares. It explores all states that are reachable from a start by any order of
 // events: removals on both paths, settlements, deaths, new counts, restores of the core and of a cell, a discount and the deletion of the second
-// cell, and steps whose second write is delayed, meets another write or never happens.
+// cell, a watch of the first cell's share that falls behind, and steps whose second write is delayed, meets another write or never happens.
 
 const (
 	modelCells = 2
@@ -27,6 +27,7 @@ type model struct {
 	// mayDrain lets the second Cell be deleted. lacking is how many pods the other cell lacked to the floor when its entry was dropped.
 	mayDrain bool
 	lacking  int8
+	watch    watch
 	// coreBackup and cellBackup are what a restore of the core, or of the first cell, brings back.
 	coreBackup, cellBackup backup
 }
@@ -36,6 +37,13 @@ type backup struct {
 	state    backupState
 	recorded [modelCells]modelCell
 	local    modelCell
+}
+
+// watch is the watch of the share of the first cell.
+type watch struct {
+	// mayLag lets it fall behind; isBehind reports that it does, and shows the share as shown. missed reports that the share has changed since.
+	mayLag, isBehind, missed bool
+	shown                    modelCell
 }
 
 type backupState int8
@@ -63,6 +71,8 @@ type modelCell struct {
 	// discounted reports that other cells do not rely on the cell, since its Cell is being deleted, and gone that the protector has no entry of
 	// it any more.
 	discounted, gone bool
+	// admitted is how many removals are under way, and died how many pods have died since the protector last counted.
+	admitted, died int8
 	// exists, closed, local and localReserved are the share: l_c and its reservations.
 	exists, closed       bool
 	local, localReserved int8
@@ -108,7 +118,8 @@ func (m *model) protector() *floorshare.Protector {
 		}
 		p.Cells = append(p.Cells, floorshare.Cell{
 			Name: fmt.Sprint(i), Shared: c.shared, Floor: int(c.recorded), Available: int(c.counted), Reserved: int(reserved), Wanted: int(c.wanted),
-			Void: c.void, Uncounted: c.uncounted, Discounted: c.discounted,
+			Unmoved: int(c.reserved + c.frozen),
+			Void:    c.void, Uncounted: c.uncounted, Discounted: c.discounted,
 		})
 	}
 	return p
@@ -131,6 +142,9 @@ func (m *model) protectorWritten() {
 }
 
 func (m *model) shareWritten(cell int) {
+	if cell == 0 && m.watch.isBehind {
+		m.watch.missed = true
+	}
 	for i := range m.delays {
 		if k := m.delays[i].kind; cellOfProcess(i) == cell && (k == floorshare.Lower || k == floorshare.Enter) {
 			m.delays[i].fresh = false
@@ -150,6 +164,8 @@ func (m model) successors(wanted bool) (next []model) {
 		}
 		next = append(next, n)
 	}
+	add((*model).stallWatch)
+	add((*model).resumeWatch)
 	add((*model).startDraining)
 	add((*model).drop)
 	for i := range m.cells {
@@ -188,8 +204,47 @@ func (m *model) removeByShare(cell int) bool {
 		return false
 	}
 	c.localReserved++
+	c.admitted++
 	m.shareWritten(cell)
 	return true
+}
+
+// stallWatch and resumeWatch let the watch of the first cell's share fall behind, and catch up.
+func (m *model) stallWatch() bool {
+	if !m.watch.mayLag || m.watch.isBehind {
+		return false
+	}
+	m.watch.isBehind, m.watch.missed, m.watch.shown = true, false, m.cells[0].ofShare()
+	return true
+}
+
+func (m *model) resumeWatch() bool {
+	if !m.watch.isBehind || !m.watch.missed { // nothing would change
+		return false
+	}
+	m.watch = watch{mayLag: true}
+	return true
+}
+
+// ofShare returns what the share has.
+func (c *modelCell) ofShare() modelCell {
+	return modelCell{pods: c.pods, exists: c.exists, closed: c.closed, awaiting: c.awaiting, noticed: c.noticed, local: c.local, localReserved: c.localReserved}
+}
+
+// shown returns the share of a cell as a process reads it for a write after which the protector is p, and whether that is outdated. A step that
+// relies on the share reads it live.
+func (m *model) shown(cell int, p *floorshare.Protector, decide func(floorshare.Local) floorshare.Step) (share modelCell, outdated bool) {
+	c := &m.cells[cell]
+	if cell > 0 || !m.watch.missed {
+		return c.ofShare(), false
+	}
+	shown := m.watch.shown
+	local := shown.share()
+	local.Undone = c.void
+	if floorshare.NeedsLive(m.protector(), p, fmt.Sprint(cell), local, decide(local)) {
+		return c.ofShare(), false
+	}
+	return shown, true
 }
 
 // startDraining records that the second Cell is being deleted.
@@ -235,6 +290,7 @@ func (m *model) removeByProtector(cell int) bool {
 		return false
 	}
 	c.reserved++
+	c.admitted++
 	m.protectorWritten()
 	return true
 }
@@ -254,6 +310,7 @@ func (m *model) settle(cell int) bool {
 		return false
 	}
 	c.pods--
+	c.admitted--
 	return true
 }
 
@@ -264,6 +321,7 @@ func (m *model) die(cell int) bool {
 		return false
 	}
 	c.pods--
+	c.died++
 	m.deaths++
 	return true
 }
@@ -272,14 +330,29 @@ func (m *model) die(cell int) bool {
 func (m *model) count(cell int) bool {
 	c := &m.cells[cell]
 	unconfirmed := c.void && !c.shared
-	if c.counted == c.pods && c.reservedCopy == c.localReserved && c.frozen == 0 && !unconfirmed && !c.uncounted || unconfirmed && (c.isOpen() || c.localReserved > 0) {
-		return false // the same write would confirm the share, or merge its reservations
+	counted := m.protector()
+	counted.Cells[cell].Available = int(c.pods)
+	share, outdated := m.shown(cell, counted, func(floorshare.Local) floorshare.Step { return floorshare.Step{} })
+	reservedCopy, frozen, reserved := c.reservedCopy, c.frozen, c.reserved
+	if c.shared && share.exists {
+		reservedCopy = share.localReserved
+		if !share.share().Closed { // it has all reservations
+			frozen, reserved = 0, 0
+		}
+	}
+	if c.counted == c.pods && c.reservedCopy == reservedCopy && c.frozen == frozen && c.reserved == reserved && !unconfirmed && !c.uncounted {
+		return false
+	}
+	if unconfirmed && (outdated && share.exists || share.isOpen() || share.localReserved > 0) {
+		return false // the same write would confirm the share, merge its reservations, or meet another write of it
 	}
 	if unconfirmed {
 		c.void = false
-		m.shareWritten(cell)
+		if share.exists {
+			m.shareWritten(cell)
+		}
 	}
-	c.counted, c.uncounted, c.reservedCopy, c.frozen = c.pods, false, c.localReserved, 0
+	c.counted, c.uncounted, c.died, c.reservedCopy, c.frozen, c.reserved = c.pods, false, 0, reservedCopy, frozen, reserved
 	m.protectorWritten()
 	return true
 }
@@ -288,17 +361,24 @@ func (m *model) count(cell int) bool {
 func (m *model) begin(process int, wants bool) bool {
 	cell := cellOfProcess(process)
 	c, p := &m.cells[cell], m.protector()
+	decide := func(local floorshare.Local) floorshare.Step {
+		return floorshare.Next(p, fmt.Sprint(cell), local, wants)
+	}
+	share, outdated := m.shown(cell, p, decide)
 	counted := c.counted
-	if c.exists && !c.uncounted { // the share was counted by another stream
-		counted = min(counted, c.pods)
+	if share.exists && !c.uncounted { // the share was counted by another stream
+		counted = min(counted, share.pods)
 		p.Cells[cell].Available = int(counted)
 	}
-	step := floorshare.Next(p, fmt.Sprint(cell), c.share(), wants)
-	if step.Kind == floorshare.Confirm && !c.share().Closed && c.awaiting { // the process reads live that the cell's cluster was restored
+	step := decide(share.share())
+	if step.Kind == floorshare.Confirm && !share.share().Closed && c.awaiting { // the process reads live that the cell's cluster was restored
 		return false
 	}
+	if outdated && step.Kind != floorshare.Lower && step.Kind != floorshare.Enter {
+		return false // the first write is one of the share
+	}
 	floor := int8(step.Floor)
-	pending := delayed{step.Kind, floor, counted, c.localReserved, true}
+	pending := delayed{step.Kind, floor, counted, share.localReserved, !outdated}
 	switch step.Kind {
 	case floorshare.Create:
 		c.exists, c.closed, c.local, c.awaiting, c.noticed = true, true, 0, false, false
@@ -445,11 +525,15 @@ func (m *model) problem() string {
 	for i, c := range m.cells {
 		switch {
 		case c.gone:
+		case c.admitted > c.localReserved+c.reserved:
+			return fmt.Sprintf("rule S6: a reservation of cell %d is lost", i)
 		case c.void:
 		case c.shared && c.isOpen() && c.local < c.recorded:
 			return fmt.Sprintf("rule S2: the share of cell %d is %d, recorded is %d", i, c.local, c.recorded)
 		case !c.shared && c.isOpen():
 			return fmt.Sprintf("rule S6: cell %d decides on both objects", i)
+		case c.shared && !c.uncounted && min(c.recorded, c.counted-c.reservedCopy-c.frozen-c.reserved) > max(c.pods-c.localReserved, 0)+c.died:
+			return fmt.Sprintf("rule S4: cell %d has %d pods left, recorded are %d", i, c.pods-c.localReserved, c.counted-c.reservedCopy)
 		}
 	}
 	if left+m.deaths+m.lacking < m.floor {
@@ -493,6 +577,21 @@ func TestAllStatesKeepTheFloor(t *testing.T) {
 	exploreFrom(t, "restored cell", model{floor: 2, cellBackup: backup{state: notTaken}}, true)
 	for floor := range int8(4) {
 		exploreFrom(t, fmt.Sprintf("floor=%d/deleted Cell", floor), model{floor: floor, mayDrain: true}, true)
+	}
+	for _, wanted := range []bool{true, false} {
+		for floor := range int8(4) {
+			exploreFrom(t, fmt.Sprintf("floor=%d/late watch/leaving=%v", floor, !wanted), model{floor: floor, watch: watch{mayLag: true}}, wanted)
+		}
+		// A process does not see that the share was closed, and then that it has not opened again.
+		entered := model{floor: 2, watch: watch{mayLag: true}}
+		entered.cells = [modelCells]modelCell{{exists: true, shared: true, recorded: 1, local: 1}, {}}
+		entered.watch = watch{mayLag: true, isBehind: true, shown: entered.cells[0]}
+		entered.watch.shown.pods = modelPods
+		exploreFrom(t, fmt.Sprintf("late watch of an entered cell/leaving=%v", !wanted), entered, wanted)
+		// A restore of the core has undone that the cell entered, and a process does not see its share.
+		undone := model{floor: 2, watch: watch{mayLag: true, isBehind: true, missed: true, shown: modelCell{pods: modelPods}}}
+		undone.cells = [modelCells]modelCell{{exists: true, local: 1, void: true, uncounted: true}, {}}
+		exploreFrom(t, fmt.Sprintf("late watch of a restored core/leaving=%v", !wanted), undone, wanted)
 	}
 	// The cell has left since its backup, and the other cell relies on its pods.
 	left := model{floor: 2, cellBackup: backup{state: taken, local: modelCell{exists: true, local: 1}}}

@@ -62,6 +62,26 @@ func Next(p *Protector, cell string, local Local, wanted bool) Step {
 	}
 }
 
+// NeedsLive reports whether a write of the protector relies on the share in the cell's cluster, so that it must be read from the API server, and
+// after the protector that the write replaces. after is the protector that is written, by a read of the share that may be late, and step the next
+// step by it. All other writes are safe with a late read: each step that writes the share first fails if the share has changed, and a share
+// admits only what leaves as many pods as it promises.
+func NeedsLive(before, after *Protector, cell string, local Local, step Step) bool {
+	was, is := before.cell(cell), after.cell(cell)
+	switch {
+	case local.Undone: // the write makes counts valid by which the protector decides, unless a share is open
+		return true
+	case step.Kind == Enter || step.Kind == Lower || step.Kind == Leave:
+		return true
+	case !is.Shared:
+		return false
+	case is.Unmoved > 0: // the write drops them if the share is open
+		return true
+	default: // pods may have died, beside removals that the read does not show
+		return is.Available < was.Available || before.HasTooFew(cell)
+	}
+}
+
 // confirmClosed returns the step by which a closed share is recorded again. Nothing is known of what it promised, so it must be enough with what
 // the other cells have promised.
 func (p *Protector) confirmClosed(own Cell) Step {

@@ -77,18 +77,18 @@ type cellLosses struct {
 	placement
 	perDomain  []int
 	open       int
+	// discounted reports that nothing relies on the pods of the cell: because it is discounted, or because it still decides on a share, which knows
+	// nothing of domains.
 	discounted bool
-	// kept is the share of the cell, which keeps as many pods outside of each domain; math.MaxInt without a share.
-	kept int
 }
 
 // remaining returns the number of pods of the cell that certainly remain without a domain and without the given number of further pods.
 func (c *cellLosses) remaining(domain, more int) int {
-	return min(c.kept, max(0, c.known-c.perDomain[domain]-c.open-more))
+	return max(0, c.known-c.perDomain[domain]-c.open-more)
 }
 
 func domainLossesOf(p *v1alpha1.PodProtector, budget Budget) *domainLosses {
-	if p.Spec.Spread == nil || !p.Spec.Spread.TolerateDomainLoss || budget.FloorUnknown || budget.Floor <= 0 {
+	if !toleratesDomainLoss(&p.Spec) || budget.FloorUnknown || budget.Floor <= 0 {
 		return nil
 	}
 	l := &domainLosses{
@@ -98,10 +98,7 @@ func domainLossesOf(p *v1alpha1.PodProtector, budget Budget) *domainLosses {
 	spec, others, unknown := CountedSpec(&p.Spec), false, 0
 	for i := range p.Status.Cells {
 		cell := &p.Status.Cells[i]
-		c := &cellLosses{placement: placementIn(p, cell, spec), open: reserved(cell), discounted: cell.Discount != "", kept: math.MaxInt}
-		if cell.Share != nil {
-			c.kept = int(cell.Share.Floor)
-		}
+		c := &cellLosses{placement: placementIn(p, cell, spec), open: reserved(cell), discounted: cell.Discount != "" || cell.Share != nil}
 		for name := range c.domains {
 			l.index[name] = 0
 		}

@@ -10,6 +10,9 @@ import (
 // maxUnavailable, is unknown. Both percentages are rounded up, as PodDisruptionBudgets and PodUnavailableBudgets do.
 func Floor(p *v1alpha1.PodProtector) (floor int, known bool) {
 	spec := &p.Spec
+	if spec.ShareOf != nil && spec.ShareOf.FloorUnknown {
+		return 0, false
+	}
 	if spec.MinAvailable != nil && spec.MinAvailable.Type == intstr.Int {
 		return spec.MinAvailable.IntValue(), true
 	}

@@ -1,8 +1,6 @@
 package quota
 
 import (
-	"slices"
-
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/floorshare"
 )
@@ -38,6 +36,14 @@ func HasShare(p *v1alpha1.PodProtector, cellID string) bool {
 	return cell != nil && cell.Share != nil
 }
 
+// WantsShares reports whether the cells of a protector should decide on shares. What is left in each cell after the loss of a domain does not add up to the
+// floor, so a protector that tolerates such a loss gets no shares (rule 12).
+func WantsShares(p *v1alpha1.PodProtector) bool {
+	return p.Spec.CoreOutage == v1alpha1.CoreOutageLocalShare && !toleratesDomainLoss(&p.Spec)
+}
+
+func toleratesDomainLoss(spec *v1alpha1.PodProtectorSpec) bool { return spec.Spread != nil && spec.Spread.TolerateDomainLoss }
+
 // IsShareOf reports whether a share belongs to a protector, to a lost one that it replaces, or to one that replaced it until a restore of the
 // core.
 func IsShareOf(share *v1alpha1.ShareOf, p *v1alpha1.PodProtector) bool {
@@ -51,7 +57,9 @@ func SharesOf(p *v1alpha1.PodProtector, restored uint64) *floorshare.Protector {
 	shares, counted := &floorshare.Protector{Floor: floor, FloorUnknown: !known}, CountedSpec(&p.Spec)
 	for i := range p.Status.Cells {
 		cell := &p.Status.Cells[i]
-		one := floorshare.Cell{Name: cell.CellID, Reserved: reserved(cell), Discounted: cell.Discount != ""}
+		one := floorshare.Cell{
+			Name: cell.CellID, Reserved: reserved(cell), Unmoved: Open(&cell.AdmissionHistory), Discounted: cell.Discount != "",
+		}
 		one.Void = cell.Aggregation.Void || restored > 0 && isOfLostHistory(cell.Aggregation.TermVersion, restored)
 		if one.Uncounted = one.Void || cell.Aggregation.CountedSpec != counted; !one.Uncounted {
 			one.Available = int(cell.Aggregation.CountedReplicas)
@@ -123,14 +131,16 @@ func RecordsWanted(p *v1alpha1.PodProtector) bool {
 	return p.Spec.ShareOf != nil && p.Status.Wanted == 0
 }
 
-// HasMore reports whether a history has a reservation that another one lacks.
-func HasMore(h, than *v1alpha1.AdmissionHistory) bool {
-	var missing []UIDHash
-	for r := range Reservations(h) {
-		missing = append(missing, r.Hash)
-	}
+// CountMore returns how many reservations of a history another one lacks.
+func CountMore(h, than *v1alpha1.AdmissionHistory) (more int) {
+	known := map[UIDHash]bool{}
 	for r := range Reservations(than) {
-		missing = slices.DeleteFunc(missing, func(hash UIDHash) bool { return hash == r.Hash })
+		known[r.Hash] = true
 	}
-	return len(missing) > 0
+	for r := range Reservations(h) {
+		if !known[r.Hash] {
+			more++
+		}
+	}
+	return more
 }

@@ -99,7 +99,7 @@ func TestMergeReservations(t *testing.T) {
 		for range 2 {
 			quota.MergeReservations(&merged, &b)
 		}
-		if quota.HasMore(&a, &merged) || quota.HasMore(&b, &merged) {
+		if quota.CountMore(&a, &merged) > 0 || quota.CountMore(&b, &merged) > 0 {
 			t.Fatal("MergeReservations() has lost a reservation")
 		}
 		want := map[quota.UIDHash]bool{}
