@@ -53,6 +53,9 @@ type Guard struct {
 	store   *store
 	clock   clock.PassiveClock
 	log     logr.Logger
+	// started is when the guard started, and ranBefore the running time of earlier guards then.
+	started   time.Time
+	ranBefore time.Duration
 	// lost has the held pods to register.
 	lost workqueue.TypedDelayingInterface[types.NamespacedName]
 
@@ -80,8 +83,13 @@ func newGuard(node string, c cluster, s *store, now clock.PassiveClock, log logr
 	if damaged != nil {
 		log.Error(damaged, "Ignoring stored pods")
 	}
+	ran, err := s.loadRunningTime()
+	if err != nil {
+		log.Error(err, "Counting again how long pods are held")
+	}
+	ran, entries = podhold.Resume(ran, entries)
 	g := &Guard{
-		node: node, cluster: c, store: s, clock: now, log: log,
+		node: node, cluster: c, store: s, clock: now, log: log, started: now.Now(), ranBefore: ran,
 		lost: workqueue.NewTypedDelayingQueue[types.NamespacedName](), failures: map[types.UID]int{},
 		view: podhold.NewView(entries...), objects: objects, streams: map[*stream]bool{}, reasons: map[types.UID]string{},
 		unregistrable: map[types.UID]bool{}, metrics: newMetrics(), resync: true,
@@ -139,7 +147,7 @@ func (g *Guard) decideLost(ctx context.Context, p podhold.Pod) (held bool) {
 func (g *Guard) hold(p podhold.Pod) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.view.Hold(p.NamespacedName, g.clock.Now())
+	g.view.Hold(p.NamespacedName, g.clock.Now(), g.running())
 	g.forgetFailures(p.UID)
 	g.metrics.held.Inc()
 	g.translate()

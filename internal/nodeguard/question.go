@@ -27,7 +27,7 @@ func (e *ending) satisfied(ctx context.Context, held []podhold.Entry) map[types.
 	}
 	for _, one := range held {
 		if refs, ok := protectors[one.Pod.UID]; ok {
-			satisfied[one.Pod.UID] = podhold.IsSatisfied(one, refs, asked, answers, g.clock.Now())
+			satisfied[one.Pod.UID] = podhold.IsSatisfied(one, refs, asked, answers, g.running())
 		}
 	}
 	return satisfied
@@ -40,7 +40,7 @@ func (g *Guard) askedFor(held []podhold.Entry, r *records) map[types.UID][]podho
 		g.mu.Lock()
 		unregistrable := g.unregistrable[one.Pod.UID]
 		g.mu.Unlock()
-		if !unregistrable || !podhold.MayAsk(one, g.clock.Now()) {
+		if !unregistrable || !podhold.MayAsk(one, g.running()) {
 			continue
 		}
 		if pod, err := g.lastState(one.Pod.UID); err == nil {
@@ -57,10 +57,10 @@ func (g *Guard) ask(protectors map[types.UID][]podhold.Ref) podhold.Asked {
 	refs = slices.Compact(refs)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	switch now := g.clock.Now(); {
+	switch now := g.running(); {
 	case len(refs) == 0:
 		g.asked = podhold.Asked{}
-	case g.asked.ID == "", now.Sub(g.asked.At) >= podhold.AskEvery:
+	case g.asked.ID == "", now-g.asked.At >= podhold.AskEvery:
 		question := podhold.Question{ID: string(uuid.NewUUID()), Protectors: refs[:min(len(refs), podhold.MaxReported)]}
 		g.asked = podhold.Asked{Question: question, Node: g.node, At: now}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/breakwater-k8s/breakwater/internal/core/podhold"
@@ -45,6 +46,7 @@ func (a *answering) RoundTrip(r *http.Request) (*http.Response, error) {
 // askingFixture is a guard that holds one pod.
 type askingFixture struct {
 	*testing.T
+	dir    string
 	guard  *Guard
 	clock  *clocktesting.FakeClock
 	server *answering
@@ -53,33 +55,46 @@ type askingFixture struct {
 }
 
 func newAskingFixture(t *testing.T) *askingFixture {
-	s, err := newStore(t.TempDir())
+	f := &askingFixture{T: t, dir: t.TempDir(), clock: clocktesting.NewFakeClock(time.Unix(1000, 0)), server: &answering{}}
+	f.start()
+	f.pod = f.run("web-0")
+	f.clock.Step(time.Second)
+	f.guard.hold(f.pod)
+	return f
+}
+
+// start starts a guard with what an earlier one has stored.
+func (f *askingFixture) start() {
+	f.Helper()
+	s, err := newStore(f.dir)
 	if err != nil {
-		t.Fatal(err)
+		f.Fatal(err)
 	}
-	server := &answering{}
-	account := &Account{server: &url.URL{Scheme: "https", Host: "server"}, upstream: server}
+	account := &Account{server: &url.URL{Scheme: "https", Host: "server"}, upstream: f.server}
 	r := &records{own: account, namespace: "breakwater-system", store: s, log: logr.Discard()}
 	if err := r.learn([]corev1.ConfigMap{list("list", 1, `[{"namespace":"shop","name":"web","selector":{"matchLabels":{"app":"web"}}}]`)}); err != nil {
-		t.Fatal(err)
+		f.Fatal(err)
 	}
-	f := &askingFixture{T: t, clock: clocktesting.NewFakeClock(time.Unix(1000, 0)), server: server}
 	f.guard = newGuard("n", r, s, f.clock, logr.Discard())
 	f.ending = &ending{guard: f.guard, records: r, kubelet: account, retention: time.Hour}
+}
+
+// run lets the guard see a protected pod of the node that runs.
+func (f *askingFixture) run(name string) podhold.Pod {
+	f.Helper()
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-0", UID: "a", Labels: map[string]string{"app": "web"}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID("uid-of-" + name), Labels: map[string]string{"app": "web"}},
+		Spec:       corev1.PodSpec{NodeName: "n"},
 		Status:     corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{ContainerID: "containerd://1"}}},
 	}
 	raw, err := podwire.Encode(podwire.JSON, pod)
 	if err != nil {
-		t.Fatal(err)
+		f.Fatal(err)
 	}
-	f.pod = podhold.PodOf(pod)
-	if _, _, err := f.guard.observe(t.Context(), f.pod, encoded{podwire.JSON, raw}); err != nil {
-		t.Fatal(err)
+	if _, _, err := f.guard.observe(f.Context(), podhold.PodOf(pod), encoded{podwire.JSON, raw}); err != nil {
+		f.Fatal(err)
 	}
-	f.guard.hold(f.pod)
-	return f
+	return podhold.PodOf(pod)
 }
 
 // after lets time pass, and the guard check which pods end. It returns the ID of its question, and whether the pod is still held.

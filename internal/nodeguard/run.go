@@ -83,6 +83,7 @@ func Run(ctx context.Context, o Options) error {
 		func(ctx context.Context) { g.findLost(ctx, kubelet) },
 		(&ending{guard: g, records: r, kubelet: kubelet, retention: o.Retention}).run,
 		(&reporter{guard: g, kubelet: kubelet, otherCluster: forKubelet.Refusal}).run,
+		g.keepRunningTime,
 	} {
 		running.Go(func() { run(ctx) })
 	}
@@ -149,7 +150,7 @@ func (e *ending) endDue(ctx context.Context, held []podhold.Entry) {
 		facts := podhold.Facts{
 			Admission: e.records.Admission(ctx, one.Pod.Namespace, one.APIUID()), Released: released[one.Pod.UID],
 			Unregistrable: unregistrable, Satisfied: satisfied[one.Pod.UID],
-			Held: g.clock.Since(one.HeldSince), Retention: e.retention,
+			Held: g.running() - one.HeldAt, Retention: e.retention,
 		}
 		if why := podhold.EndOf(facts); why != "" {
 			e.end(ctx, one, why)

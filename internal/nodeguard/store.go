@@ -9,6 +9,7 @@ import (
 	"hash/crc32"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,6 +28,7 @@ type record struct {
 	Format     podwire.Format `json:"format"`
 	Registered types.UID      `json:"registered,omitempty"`
 	HeldSince  time.Time      `json:"heldSince,omitzero"`
+	HeldAt     time.Duration  `json:"heldAt,omitempty"`
 	Lost       types.UID      `json:"lost,omitempty"`
 }
 
@@ -42,13 +44,21 @@ func newStore(dir string) (*store, error) {
 
 // save stores a pod.
 func (s *store) save(e podhold.Entry, object encoded) error {
-	head, err := json.Marshal(record{Format: object.format, Registered: e.Registered, HeldSince: e.HeldSince, Lost: e.Lost})
+	head, err := json.Marshal(record{Format: object.format, Registered: e.Registered, HeldSince: e.HeldSince, HeldAt: e.HeldAt, Lost: e.Lost})
 	if err != nil {
 		return err
 	}
-	content := append(append(head, '\n'), object.raw...)
-	content = binary.BigEndian.AppendUint32(content, crc32.Checksum(content, crc32.MakeTable(crc32.Castagnoli)))
-	return s.write(string(e.Pod.UID)+podSuffix, content)
+	return s.write(string(e.Pod.UID)+podSuffix, withChecksum(append(append(head, '\n'), object.raw...)))
+}
+
+func withChecksum(content []byte) []byte {
+	return binary.BigEndian.AppendUint32(content, crc32.Checksum(content, crc32.MakeTable(crc32.Castagnoli)))
+}
+
+// withoutChecksum returns content without its checksum. It reports whether that is right.
+func withoutChecksum(content []byte) ([]byte, bool) {
+	body := content[:max(len(content)-crc32.Size, 0)]
+	return body, len(body) > 0 && bytes.Equal(content, withChecksum(slices.Clone(body)))
 }
 
 func (s *store) drop(uid types.UID) error {
@@ -85,9 +95,9 @@ func (s *store) read(name string) (podhold.Entry, encoded, error) {
 	if err != nil {
 		return podhold.Entry{}, encoded{}, err
 	}
-	body := content[:max(len(content)-4, 0)]
+	body, valid := withoutChecksum(content)
 	head, raw, found := bytes.Cut(body, []byte("\n"))
-	if !found || binary.BigEndian.Uint32(content[len(body):]) != crc32.Checksum(body, crc32.MakeTable(crc32.Castagnoli)) {
+	if !found || !valid {
 		return podhold.Entry{}, encoded{}, fmt.Errorf("stored pod %s: the checksum is wrong", name)
 	}
 	var r record
@@ -98,7 +108,8 @@ func (s *store) read(name string) (podhold.Entry, encoded, error) {
 	if err != nil {
 		return podhold.Entry{}, encoded{}, fmt.Errorf("stored pod %s: %w", name, err)
 	}
-	return podhold.Entry{Pod: podhold.PodOf(pod), Registered: r.Registered, HeldSince: r.HeldSince, Lost: r.Lost}, encoded{r.Format, raw}, nil
+	e := podhold.Entry{Pod: podhold.PodOf(pod), Registered: r.Registered, HeldSince: r.HeldSince, HeldAt: r.HeldAt, Lost: r.Lost}
+	return e, encoded{r.Format, raw}, nil
 }
 
 // write replaces a file of the store.

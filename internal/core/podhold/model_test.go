@@ -56,7 +56,7 @@ func (m *model) lose(name types.NamespacedName) {
 		admission = podhold.Admitted
 	}
 	if podhold.Decide(e.Pod, p.protected, admission) == podhold.Held {
-		m.view.Hold(name, m.now)
+		m.view.Hold(name, m.now, 0)
 		return
 	}
 	m.view.Drop(name)

@@ -102,7 +102,7 @@ func TestRegistration(t *testing.T) {
 		t.Run(claim, func(t *testing.T) {
 			v := podhold.NewView()
 			v.Observe(running("a"))
-			v.Hold(web, time.Unix(1, 0))
+			v.Hold(web, time.Unix(1, 0), 0)
 			if got := v.Observe(tc.pod); got != tc.want {
 				t.Errorf("Observe() = %d, want %d", got, tc.want)
 			}

@@ -39,11 +39,11 @@ type Answer struct {
 	Satisfied []Ref `json:"satisfied"`
 }
 
-// Asked is a question of the guard of a node, and when it was asked by the clock of that node. The zero value is none.
+// Asked is a question of the guard of a node, and when it was asked by the running time of that guard. The zero value is none.
 type Asked struct {
 	Question
 	Node string
-	At   time.Time
+	At   time.Duration
 }
 
 const (
@@ -55,15 +55,15 @@ const (
 	maxAnswerAge = 2 * time.Minute
 )
 
-// MayAsk reports whether a guard asks about a held pod that it cannot register.
-func MayAsk(held Entry, now time.Time) bool {
-	return held.IsHeld() && now.Sub(held.HeldSince) >= SettleTime
+// MayAsk reports whether a guard asks, at this running time, about a held pod that it cannot register.
+func MayAsk(held Entry, running time.Duration) bool {
+	return held.IsHeld() && running-held.HeldAt >= SettleTime
 }
 
 // IsSatisfied reports whether the protectors of a held pod have as many pods as their floors without it (rule N8): an aggregator counted each
 // of them after the pod had been held for SettleTime, and at most maxAnswerAge ago.
-func IsSatisfied(held Entry, protectors []Ref, asked Asked, answers []Answer, now time.Time) bool {
-	age := now.Sub(asked.At)
+func IsSatisfied(held Entry, protectors []Ref, asked Asked, answers []Answer, running time.Duration) bool {
+	age := running - asked.At
 	if len(protectors) == 0 || asked.ID == "" || !MayAsk(held, asked.At) || age < 0 || age > maxAnswerAge {
 		return false
 	}

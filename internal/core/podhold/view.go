@@ -16,8 +16,11 @@ type Entry struct {
 	// Registered is the UID of the registration, by which the API server knows the pod; empty if it is Pod.UID. A held pod has one while
 	// its registration is not complete.
 	Registered types.UID
-	// HeldSince is when the pod disappeared from the API server; zero if the API server has it.
+	// HeldSince is when the pod disappeared from the API server, by the clock of the node; zero if the API server has it. It is for users, and
+	// for comparisons with times of the API server.
 	HeldSince time.Time
+	// HeldAt is the running time of the guard then. It measures for how long the pod is held; see Resume.
+	HeldAt time.Duration
 	// Lost is the UID by which the API server knew a held pod.
 	Lost types.UID
 }
@@ -83,7 +86,7 @@ func (v *View) Observe(p Pod) Change {
 
 // setRegistration records that the API server has the pod, under a UID.
 func (e *Entry) setRegistration(uid types.UID) {
-	e.HeldSince, e.Lost, e.Registered = time.Time{}, "", uid
+	e.HeldSince, e.HeldAt, e.Lost, e.Registered = time.Time{}, 0, "", uid
 	if uid == e.Pod.UID {
 		e.Registered = ""
 	}
@@ -122,9 +125,9 @@ func (v *View) Missing(listed map[types.UID]bool) []Pod {
 }
 
 // Hold records that a pod that disappeared is held (rule N4). A held pod has no registration.
-func (v *View) Hold(name types.NamespacedName, now time.Time) {
+func (v *View) Hold(name types.NamespacedName, now time.Time, running time.Duration) {
 	if e := v.entries[name]; e != nil && !e.IsHeld() {
-		e.HeldSince, e.Lost, e.Registered = now, e.APIUID(), ""
+		e.HeldSince, e.HeldAt, e.Lost, e.Registered = now, running, e.APIUID(), ""
 	}
 }
 
