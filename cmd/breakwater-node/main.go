@@ -54,6 +54,7 @@ func runCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error {
 			debug.SetGCPercent(50)
 			debug.SetMemoryLimit(24 << 20) // the goal is 30 MiB
+			o.Machine = nodeguard.ReadMachine("")
 			o.Log = logr.FromSlogHandler(slog.NewTextHandler(os.Stderr, nil))
 			o.Ready = func(at net.Addr) {
 				o.Log.Info("Serving the kubelet", "address", at.String())

@@ -78,21 +78,21 @@ type Guard struct {
 }
 
 // newGuard returns a Guard with what an earlier one has stored.
-func newGuard(node string, c cluster, s *store, now clock.PassiveClock, log logr.Logger) *Guard {
-	entries, objects, damaged := s.load()
-	if damaged != nil {
-		log.Error(damaged, "Ignoring stored pods")
-	}
+func newGuard(node string, machine podhold.Machine, c cluster, s *store, now clock.PassiveClock, log logr.Logger) *Guard {
+	stored := s.restore(node, machine, log)
 	ran, err := s.loadRunningTime()
 	if err != nil {
 		log.Error(err, "Counting again how long pods are held")
 	}
-	ran, entries = podhold.Resume(ran, entries)
+	ran, pods := podhold.Resume(ran, stored.pods)
 	g := &Guard{
 		node: node, cluster: c, store: s, clock: now, log: log, started: now.Now(), ranBefore: ran,
 		lost: workqueue.NewTypedDelayingQueue[types.NamespacedName](), failures: map[types.UID]int{},
-		view: podhold.NewView(entries...), objects: objects, streams: map[*stream]bool{}, reasons: map[types.UID]string{},
+		view: podhold.NewView(pods...), objects: stored.objects, streams: map[*stream]bool{}, reasons: map[types.UID]string{},
 		unregistrable: map[types.UID]bool{}, metrics: newMetrics(), resync: true,
+	}
+	for why, n := range stored.rejected {
+		g.metrics.rejected.WithLabelValues(string(why)).Set(float64(n))
 	}
 	g.translate()
 	for _, e := range g.view.Held() {
@@ -192,6 +192,10 @@ func (g *Guard) persist(name types.NamespacedName) {
 
 // observe records a pod that the API server has. It returns how the kubelet sees it, and whether it does.
 func (g *Guard) observe(ctx context.Context, p podhold.Pod, object encoded) (seen encoded, change podhold.Change, err error) {
+	if p.Node != g.node { // rule N9
+		g.log.Error(nil, "Hiding a pod of another node from the kubelet", "pod", p.NamespacedName, "podNode", p.Node, "node", g.node)
+		return encoded{}, podhold.Hide, nil
+	}
 	for range 2 {
 		g.mu.Lock()
 		change = g.view.Observe(p)

@@ -19,6 +19,7 @@ type metrics struct {
 	held, registered, requests prometheus.Counter
 	ended                      *prometheus.CounterVec
 	added                      prometheus.Histogram
+	rejected                   *prometheus.GaugeVec
 }
 
 func newMetrics() *metrics {
@@ -37,6 +38,12 @@ func newMetrics() *metrics {
 			Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .1, 1},
 		}),
 	}
+	m.rejected = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "breakwater_node_rejected_stored_pods", Help: "Stored pods that the guard could not use when it started.",
+	}, []string{"reason"})
+	for _, reason := range podhold.Rejections() {
+		m.rejected.WithLabelValues(string(reason))
+	}
 	for _, reason := range podhold.Ends() {
 		m.ended.WithLabelValues(string(reason))
 	}
@@ -48,7 +55,7 @@ func (m *metrics) register(to prometheus.Registerer, g *Guard, otherCluster func
 	gauge := func(name, help string, value func() float64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "breakwater_node_" + name, Help: help}, value)
 	}
-	to.MustRegister(m.held, m.registered, m.requests, m.ended, m.added,
+	to.MustRegister(m.held, m.registered, m.requests, m.ended, m.added, m.rejected,
 		gauge("held_pods", "Pods that the guard holds: the API server does not have them.", func() float64 {
 			g.mu.Lock()
 			defer g.mu.Unlock()

@@ -403,6 +403,22 @@ func TestRestartedGuardKeepsWhatItHolds(t *testing.T) {
 	f.sees(s, []types.UID{web.UID})
 }
 
+// An API server that lost a node's pods can have lost its Node, too, which the kubelet then creates again.
+func TestPodsOfARecreatedNodeAreRegistered(t *testing.T) {
+	f := newFixture(t, "application/vnd.kubernetes.protobuf")
+	web := f.run("web-0", "web")
+	s := f.watch(true)
+	f.sees(s, []types.UID{web.UID})
+	f.stop()
+	testplane.Erase(t, "", "pods", f.namespace, "web-0")
+	f.must(f.admin.CoreV1().Nodes().Delete(t.Context(), f.node, metav1.DeleteOptions{}))
+	_, err := f.admin.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: f.node}}, metav1.CreateOptions{})
+	f.must(err)
+	f.start()
+	f.registered("web-0", web.UID)
+	f.sees(s, []types.UID{web.UID})
+}
+
 func TestAnotherClusterIsRefused(t *testing.T) {
 	f := newFixture(t, "application/vnd.kubernetes.protobuf")
 	web := f.run("web-0", "web")

@@ -46,16 +46,19 @@ func (a *answering) RoundTrip(r *http.Request) (*http.Response, error) {
 // askingFixture is a guard that holds one pod.
 type askingFixture struct {
 	*testing.T
-	dir    string
-	guard  *Guard
-	clock  *clocktesting.FakeClock
-	server *answering
-	ending *ending
-	pod    podhold.Pod
+	dir string
+	// node and machine are those of the next guard that starts.
+	node    string
+	machine podhold.Machine
+	guard   *Guard
+	clock   *clocktesting.FakeClock
+	server  *answering
+	ending  *ending
+	pod     podhold.Pod
 }
 
 func newAskingFixture(t *testing.T) *askingFixture {
-	f := &askingFixture{T: t, dir: t.TempDir(), clock: clocktesting.NewFakeClock(time.Unix(1000, 0)), server: &answering{}}
+	f := &askingFixture{T: t, dir: t.TempDir(), node: "n", machine: podhold.Machine{System: "a"}, clock: clocktesting.NewFakeClock(time.Unix(1000, 0)), server: &answering{}}
 	f.start()
 	f.pod = f.run("web-0")
 	f.clock.Step(time.Second)
@@ -75,7 +78,7 @@ func (f *askingFixture) start() {
 	if err := r.learn([]corev1.ConfigMap{list("list", 1, `[{"namespace":"shop","name":"web","selector":{"matchLabels":{"app":"web"}}}]`)}); err != nil {
 		f.Fatal(err)
 	}
-	f.guard = newGuard("n", r, s, f.clock, logr.Discard())
+	f.guard = newGuard(f.node, f.machine, r, s, f.clock, logr.Discard())
 	f.ending = &ending{guard: f.guard, records: r, kubelet: account, retention: time.Hour}
 }
 

@@ -25,6 +25,8 @@ import (
 type Options struct {
 	// Node is the name of the node.
 	Node string
+	// Machine is the machine that the guard runs on.
+	Machine podhold.Machine
 	// Kubeconfig is the file that the kubelet used before the guard was installed.
 	Kubeconfig string
 	// Dir keeps what the guard knows.
@@ -71,7 +73,7 @@ func Run(ctx context.Context, o Options) error {
 	if err := r.restore(); err != nil {
 		o.Log.Error(err, "Ignoring stored selectors")
 	}
-	g := newGuard(o.Node, r, s, clock.RealClock{}, o.Log)
+	g := newGuard(o.Node, o.Machine, r, s, clock.RealClock{}, o.Log)
 	kubelet := &Account{server: kubeconfig.Server, upstream: forKubelet}
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup

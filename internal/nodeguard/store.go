@@ -69,25 +69,28 @@ func (s *store) drop(uid types.UID) error {
 }
 
 // load returns all stored pods. It leaves out damaged files, and returns their errors.
-func (s *store) load() (entries []podhold.Entry, objects map[types.UID]encoded, damaged error) {
+func (s *store) load() (entries []podhold.Entry, objects map[types.UID]encoded, damaged []error) {
 	objects = map[types.UID]encoded{}
 	files, err := os.ReadDir(s.dir)
 	if err != nil {
-		return nil, objects, err
+		return nil, objects, []error{err}
 	}
-	var all []error
 	for _, file := range files {
-		if !strings.HasSuffix(file.Name(), podSuffix) || len(entries) >= maxStored {
+		if !strings.HasSuffix(file.Name(), podSuffix) {
+			continue
+		}
+		if len(entries) >= maxStored {
+			damaged = append(damaged, fmt.Errorf("stored pod %s: more than %d pods are stored", file.Name(), maxStored))
 			continue
 		}
 		e, object, err := s.read(file.Name())
 		if err != nil {
-			all = append(all, err)
+			damaged = append(damaged, err)
 			continue
 		}
 		entries, objects[e.Pod.UID] = append(entries, e), object
 	}
-	return entries, objects, errors.Join(all...)
+	return entries, objects, damaged
 }
 
 func (s *store) read(name string) (podhold.Entry, encoded, error) {
@@ -162,16 +165,17 @@ func (s *store) saveIdentity(i Identity) error {
 // podsDir is the directory of stored pods, below the guard's.
 const podsDir = "pods"
 
-// Exceptions lists the pods in a guard's directory whose containers end when the guard is removed: those that are held, and those that were
-// registered again.
-func Exceptions(dir string) ([]string, error) {
-	entries, _, err := (&store{filepath.Join(dir, podsDir)}).load()
+// Exceptions lists the pods of a node in its guard's directory whose containers end when the guard is removed: those that are held, and those
+// that were registered again.
+func Exceptions(dir, node string) ([]string, error) {
+	entries, _, damaged := (&store{filepath.Join(dir, podsDir)}).load()
+	err := errors.Join(damaged...)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
 	var all []string
 	for _, e := range entries {
-		if e.IsHeld() || e.Registered != "" {
+		if e.Pod.Node == node && (e.IsHeld() || e.Registered != "") {
 			all = append(all, e.Pod.String())
 		}
 	}

@@ -17,6 +17,8 @@
 //   - N8: a held pod that cannot be registered ends when its protectors have as many pods as their floors without it. The API server does not
 //     have the pod, so that no count includes it, and ending it takes nothing from any: all guards may end their pods by one count. The count
 //     must be later than the loss. So the guard asks for it, and an answer names the question.
+//   - N9: a guard uses only stored pods of its own node that its own machine stored. A disk that was copied from another node, or that a new
+//     machine of the same name got, has pods whose containers do not run there, and that clients may have deleted since.
 //
 // It is pure.
 package podhold

@@ -12,6 +12,8 @@ import (
 type Pod struct {
 	types.NamespacedName
 	UID types.UID
+	// Node is the name of the node to which the pod is bound.
+	Node string
 	// Owner is the controller of the pod; the zero value means none.
 	Owner Owner
 	// Deleting reports that the pod has a deletionTimestamp.
@@ -37,6 +39,7 @@ func PodOf(p *corev1.Pod) Pod {
 	pod := Pod{
 		NamespacedName: types.NamespacedName{Namespace: p.Namespace, Name: p.Name},
 		UID:            p.UID,
+		Node:           p.Spec.NodeName,
 		Deleting:       p.DeletionTimestamp != nil,
 		Ended:          p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed,
 		Started:        hasStarted(p),

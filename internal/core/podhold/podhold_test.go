@@ -127,12 +127,12 @@ func TestPodOf(t *testing.T) {
 			OwnerReferences: []metav1.OwnerReference{{Kind: "Node", Name: "n", UID: "n"}, {Kind: "StatefulSet", Name: "web", UID: "set", Controller: &controller}},
 		},
 		Spec: corev1.PodSpec{
-			InitContainers: []corev1.Container{{Name: "init", Image: "i:1"}}, Containers: []corev1.Container{{Name: "app", Image: "app:1"}},
+			NodeName: "n", InitContainers: []corev1.Container{{Name: "init", Image: "i:1"}}, Containers: []corev1.Container{{Name: "app", Image: "app:1"}},
 		},
 		Status: corev1.PodStatus{Phase: corev1.PodFailed, InitContainerStatuses: []corev1.ContainerStatus{{ContainerID: "containerd://1"}}},
 	}
 	want := podhold.Pod{
-		NamespacedName: web, UID: "a", Deleting: true, Ended: true, Started: true, Mirror: true,
+		NamespacedName: web, UID: "a", Node: "n", Deleting: true, Ended: true, Started: true, Mirror: true,
 		Owner: podhold.Owner{Kind: "StatefulSet", Name: "web", UID: "set"}, Containers: []string{"init=i:1", "app=app:1"},
 	}
 	if diff := cmp.Diff(want, podhold.PodOf(p)); diff != "" {

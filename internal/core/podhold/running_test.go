@@ -53,7 +53,7 @@ func TestHoldsLastAtLeastTheirRetention(t *testing.T) {
 			},
 			"store":   func(*rapid.T) { stored = ran },
 			"lose":    func(*rapid.T) { stored = 0 },
-			"restart": func(*rapid.T) { duration("without a guard"); ran, pods = podhold.Resume(stored, pods) },
+			"restart": func(*rapid.T) { ran, pods = podhold.Resume(stored, pods) },
 			"": func(t *rapid.T) {
 				if got, limit := ran-pods[0].HeldAt, observed-heldAt; isHeld && (got > limit || got < 0) {
 					t.Fatalf("the guard counts %s, want at most %s", got, limit)

@@ -247,7 +247,7 @@ func throughGuard(kubeconfig []byte, listen string, trusted []byte) ([]byte, err
 // Uninstall makes the kubelet use its API server directly, and removes the guard. It refuses while pods are held or registered, because the
 // kubelet would then stop their containers, unless force is set.
 func (n *Node) Uninstall(ctx context.Context, force bool) error {
-	left, err := nodeguard.Exceptions(n.path(n.Dir))
+	left, err := nodeguard.Exceptions(n.path(n.Dir), n.Name)
 	if err != nil {
 		return err
 	}
@@ -302,7 +302,7 @@ func (n *Node) pointAway(ctx context.Context) error {
 // bypass makes the kubelet use its API server directly because the guard does not run, so that the node does not become NotReady. It refuses
 // where that would stop containers.
 func (n *Node) bypass(ctx context.Context) error {
-	left, err := nodeguard.Exceptions(n.path(n.Dir))
+	left, err := nodeguard.Exceptions(n.path(n.Dir), n.Name)
 	if err != nil || len(left) > 0 {
 		return errors.Join(fmt.Errorf("the kubelet still uses the guard, which holds or has registered %d pods", len(left)), err)
 	}

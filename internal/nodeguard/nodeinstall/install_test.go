@@ -102,7 +102,7 @@ func (h *host) read(path string) string {
 // hold makes the guard's directory one of a guard that holds a pod.
 func (h *host) hold() {
 	h.Helper()
-	raw, err := podwire.Encode(podwire.JSON, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-0", UID: "uid"}})
+	raw, err := podwire.Encode(podwire.JSON, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-0", UID: "uid"}, Spec: corev1.PodSpec{NodeName: h.Node.Name}})
 	if err != nil {
 		h.Fatal(err)
 	}
