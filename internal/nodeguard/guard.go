@@ -78,8 +78,8 @@ type Guard struct {
 }
 
 // newGuard returns a Guard with what an earlier one has stored.
-func newGuard(node string, machine podhold.Machine, c cluster, s *store, now clock.PassiveClock, log logr.Logger) *Guard {
-	stored := s.restore(node, machine, log)
+func newGuard(node string, c cluster, s *store, now clock.PassiveClock, log logr.Logger) *Guard {
+	stored := s.restore(node, log)
 	ran, err := s.loadRunningTime()
 	if err != nil {
 		log.Error(err, "Counting again how long pods are held")

@@ -61,6 +61,14 @@ func (m *metrics) register(to prometheus.Registerer, g *Guard, otherCluster func
 			defer g.mu.Unlock()
 			return float64(len(g.view.Held()))
 		}),
+		gauge("unwritten_files", "Files with what the guard knows that could not be written. The guard keeps them in its reserve, and tries again.", func() float64 {
+			all, _ := g.store.unwritten()
+			return float64(all)
+		}),
+		gauge("unstored_files", "Unwritten files that the reserve does not keep either: a restart of the guard would lose them.", func() float64 {
+			_, lost := g.store.unwritten()
+			return float64(lost)
+		}),
 		gauge("other_cluster", "1 if the API server belongs to another cluster than the node.", func() float64 {
 			if otherCluster() != "" {
 				return 1

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -58,7 +59,7 @@ type askingFixture struct {
 }
 
 func newAskingFixture(t *testing.T) *askingFixture {
-	f := &askingFixture{T: t, dir: t.TempDir(), node: "n", machine: podhold.Machine{System: "a"}, clock: clocktesting.NewFakeClock(time.Unix(1000, 0)), server: &answering{}}
+	f := &askingFixture{T: t, dir: filepath.Join(t.TempDir(), podsDir), node: "n", machine: podhold.Machine{System: "a"}, clock: clocktesting.NewFakeClock(time.Unix(1000, 0)), server: &answering{}}
 	f.start()
 	f.pod = f.run("web-0")
 	f.clock.Step(time.Second)
@@ -73,12 +74,13 @@ func (f *askingFixture) start() {
 	if err != nil {
 		f.Fatal(err)
 	}
+	s.machine = f.machine
 	account := &Account{server: &url.URL{Scheme: "https", Host: "server"}, upstream: f.server}
 	r := &records{own: account, namespace: "breakwater-system", store: s, log: logr.Discard()}
 	if err := r.learn([]corev1.ConfigMap{list("list", 1, `[{"namespace":"shop","name":"web","selector":{"matchLabels":{"app":"web"}}}]`)}); err != nil {
 		f.Fatal(err)
 	}
-	f.guard = newGuard(f.node, f.machine, r, s, f.clock, logr.Discard())
+	f.guard = newGuard(f.node, r, s, f.clock, logr.Discard())
 	f.ending = &ending{guard: f.guard, records: r, kubelet: account, retention: time.Hour}
 }
 

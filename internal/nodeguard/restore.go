@@ -22,8 +22,8 @@ type restored struct {
 	rejected map[podhold.Rejection]int
 }
 
-// restore reads the stored pods for the guard of a node on a machine, and removes those that belong to others (rule N9).
-func (s *store) restore(node string, machine podhold.Machine, log logr.Logger) restored {
+// restore reads the stored pods for the guard of a node, and removes those that belong to others (rule N9).
+func (s *store) restore(node string, log logr.Logger) restored {
 	pods, objects, damaged := s.load()
 	r := restored{objects: objects, rejected: map[podhold.Rejection]int{podhold.Damaged: len(damaged)}}
 	if len(damaged) > 0 {
@@ -35,14 +35,14 @@ func (s *store) restore(node string, machine podhold.Machine, log logr.Logger) r
 	}
 	var left []error
 	for _, e := range pods {
-		why := podhold.RejectionOf(e.Pod, node, stored, machine)
+		why := podhold.RejectionOf(e.Pod, node, stored, s.machine)
 		if why == "" {
 			r.pods = append(r.pods, e)
 			continue
 		}
 		r.rejected[why]++
 		log.Error(nil, "Dropping stored pod, which does not belong to this node", "reason", why, "pod", e.Pod.NamespacedName, "uid", e.Pod.UID,
-			"held", e.IsHeld(), "podNode", e.Pod.Node, "node", node, "storedBy", stored, "machine", machine)
+			"held", e.IsHeld(), "podNode", e.Pod.Node, "node", node, "storedBy", stored, "machine", s.machine)
 		delete(r.objects, e.Pod.UID)
 		left = append(left, s.drop(e.Pod.UID))
 	}
@@ -50,7 +50,7 @@ func (s *store) restore(node string, machine podhold.Machine, log logr.Logger) r
 		log.Error(err, "Failed to remove stored pods of another node, trying again at the next start")
 		return r // the next guard must reject them, too
 	}
-	known := podhold.Machine{System: cmp.Or(machine.System, stored.System), OS: cmp.Or(machine.OS, stored.OS)}
+	known := podhold.Machine{System: cmp.Or(s.machine.System, stored.System), OS: cmp.Or(s.machine.OS, stored.OS)}
 	if err := s.saveMachine(known); err != nil {
 		log.Error(err, "Failed to store which machine this is")
 	}

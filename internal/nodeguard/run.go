@@ -59,6 +59,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
+	s.log, s.machine = o.Log, o.Machine
 	if _, err := EnsureCertificate(o.Dir, time.Now()); err != nil {
 		return err
 	}
@@ -73,7 +74,7 @@ func Run(ctx context.Context, o Options) error {
 	if err := r.restore(); err != nil {
 		o.Log.Error(err, "Ignoring stored selectors")
 	}
-	g := newGuard(o.Node, o.Machine, r, s, clock.RealClock{}, o.Log)
+	g := newGuard(o.Node, r, s, clock.RealClock{}, o.Log)
 	kubelet := &Account{server: kubeconfig.Server, upstream: forKubelet}
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
@@ -86,6 +87,7 @@ func Run(ctx context.Context, o Options) error {
 		(&ending{guard: g, records: r, kubelet: kubelet, retention: o.Retention}).run,
 		(&reporter{guard: g, kubelet: kubelet, otherCluster: forKubelet.Refusal}).run,
 		g.keepRunningTime,
+		s.keepTrying,
 	} {
 		running.Go(func() { run(ctx) })
 	}

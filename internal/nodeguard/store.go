@@ -2,26 +2,43 @@ package nodeguard
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/breakwater-k8s/breakwater/internal/core/podhold"
 	"github.com/breakwater-k8s/breakwater/internal/nodeguard/podwire"
 )
 
 // store keeps what the guard knows on disk, so that the guard, the kubelet and the node may restart in a disaster. Each pod has a file with
-// a checksum.
-type store struct{ dir string }
+// a checksum. It is safe for concurrent use.
+type store struct {
+	dir string
+	log logr.Logger
+	// machine is the machine that it is on.
+	machine podhold.Machine
+
+	mu sync.Mutex
+	// pending are the files that could not be written yet, by name. A file without content is to be removed.
+	pending map[string][]byte
+	// reserve keeps them; nil while its space is not allocated. kept has the names of those that it keeps: a restart loses the others.
+	reserve *reserve
+	kept    map[string]bool
+}
 
 // record is what is stored of a pod, before its encoded object.
 type record struct {
@@ -38,8 +55,15 @@ const (
 	maxStored = 2000
 )
 
+// newStore opens the store in a directory. What an earlier guard could not write counts as stored.
 func newStore(dir string) (*store, error) {
-	return &store{dir}, os.MkdirAll(dir, 0o700)
+	s := &store{dir: dir}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	s.allocate()
+	s.retry()
+	return s, nil
 }
 
 // save stores a pod.
@@ -61,12 +85,8 @@ func withoutChecksum(content []byte) ([]byte, bool) {
 	return body, len(body) > 0 && bytes.Equal(content, withChecksum(slices.Clone(body)))
 }
 
-func (s *store) drop(uid types.UID) error {
-	if err := os.Remove(filepath.Join(s.dir, string(uid)+podSuffix)); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	return nil
-}
+// drop removes a pod. One that stayed would be taken for a pod that the API server lost.
+func (s *store) drop(uid types.UID) error { return s.write(string(uid)+podSuffix, nil) }
 
 // load returns all stored pods. It leaves out damaged files, and returns their errors.
 func (s *store) load() (entries []podhold.Entry, objects map[types.UID]encoded, damaged []error) {
@@ -75,15 +95,24 @@ func (s *store) load() (entries []podhold.Entry, objects map[types.UID]encoded, 
 	if err != nil {
 		return nil, objects, []error{err}
 	}
+	isStored := map[string]bool{}
 	for _, file := range files {
-		if !strings.HasSuffix(file.Name(), podSuffix) {
+		isStored[file.Name()] = true
+	}
+	s.mu.Lock()
+	for name, content := range s.pending {
+		isStored[name] = content != nil
+	}
+	s.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(isStored)) {
+		if !strings.HasSuffix(name, podSuffix) || !isStored[name] {
 			continue
 		}
 		if len(entries) >= maxStored {
-			damaged = append(damaged, fmt.Errorf("stored pod %s: more than %d pods are stored", file.Name(), maxStored))
+			damaged = append(damaged, fmt.Errorf("stored pod %s: more than %d pods are stored", name, maxStored))
 			continue
 		}
-		e, object, err := s.read(file.Name())
+		e, object, err := s.read(name)
 		if err != nil {
 			damaged = append(damaged, err)
 			continue
@@ -94,7 +123,7 @@ func (s *store) load() (entries []podhold.Entry, objects map[types.UID]encoded, 
 }
 
 func (s *store) read(name string) (podhold.Entry, encoded, error) {
-	content, err := os.ReadFile(filepath.Join(s.dir, name))
+	content, err := s.readFile(name)
 	if err != nil {
 		return podhold.Entry{}, encoded{}, err
 	}
@@ -115,9 +144,117 @@ func (s *store) read(name string) (podhold.Entry, encoded, error) {
 	return e, encoded{r.Format, raw}, nil
 }
 
-// write replaces a file of the store.
+// write replaces a file of the store, or removes it if there is no content. What cannot be written is kept in the reserve, and tried again. It
+// returns an error if a restart would lose it.
 func (s *store) write(name string, content []byte) error {
-	return ReplaceFile(filepath.Join(s.dir, name), content, 0o600)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, failedBefore := s.pending[name]
+	err := s.replace(name, content)
+	if err == nil {
+		if failedBefore {
+			delete(s.pending, name)
+			return s.keep()
+		}
+		return nil
+	}
+	if s.pending == nil {
+		s.pending = map[string][]byte{}
+	}
+	s.pending[name] = content
+	kept := s.keep()
+	if !failedBefore {
+		s.log.Error(err, "Failed to write file, retrying", "file", name, "inReserve", s.kept[name])
+	}
+	if s.kept[name] {
+		return nil
+	}
+	return errors.Join(err, kept)
+}
+
+func (s *store) replace(name string, content []byte) error {
+	path := filepath.Join(s.dir, name)
+	if content != nil {
+		return ReplaceFile(path, content, 0o600)
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// keep puts what could not be written into the reserve. The caller holds the lock.
+func (s *store) keep() (err error) {
+	s.kept = nil
+	if s.reserve == nil {
+		return nil
+	}
+	s.kept, err = s.reserve.keep(s.pending)
+	return err
+}
+
+// allocate opens the reserve, unless it is open.
+func (s *store) allocate() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.reserve != nil {
+		return
+	}
+	r, err := openReserve(s.dir)
+	if err != nil {
+		s.log.Error(err, "Failed to reserve space for a full disk, retrying")
+		return
+	}
+	s.reserve = r
+	newer := s.pending
+	s.pending = maps.Clone(r.last.Files)
+	for name, content := range newer {
+		s.pending[name] = content
+	}
+	if err := s.keep(); err != nil {
+		s.log.Error(err, "Failed to write the reserve, retrying")
+	}
+}
+
+const (
+	// retryEvery is how often the store tries again to write a file.
+	retryEvery = 5 * time.Second
+	// allocateEvery is rarer: an attempt takes what space is left, for a moment.
+	allocateEvery = time.Minute
+)
+
+// keepTrying writes what could not be written until ctx ends.
+func (s *store) keepTrying(ctx context.Context) {
+	go wait.UntilWithContext(ctx, func(context.Context) { s.allocate() }, allocateEvery)
+	wait.UntilWithContext(ctx, func(context.Context) { s.retry() }, retryEvery)
+}
+
+func (s *store) retry() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	wrote := 0
+	for name, content := range s.pending {
+		if s.replace(name, content) == nil {
+			delete(s.pending, name)
+			wrote++
+		}
+	}
+	if wrote == 0 && len(s.pending) == len(s.kept) {
+		return
+	}
+	if err := s.keep(); err != nil {
+		s.log.Error(err, "Failed to write the reserve, retrying")
+	}
+	if wrote > 0 {
+		s.log.Info("Wrote files that could not be written before", "files", wrote, "left", len(s.pending))
+	}
+}
+
+// unwritten returns how many files could not be written, and how many of these a restart of the guard would lose.
+func (s *store) unwritten() (all, lost int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.pending), len(s.pending) - len(s.kept)
 }
 
 // ReplaceFile replaces a file, so that it has either the old content or the new one even if the node loses power.
@@ -147,6 +284,11 @@ func (s *store) loadIdentity() (Identity, error) {
 
 // readFile returns the content of a file; nil if it does not exist.
 func (s *store) readFile(name string) ([]byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if content, pending := s.pending[name]; pending {
+		return content, nil
+	}
 	raw, err := os.ReadFile(filepath.Join(s.dir, name))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
@@ -168,9 +310,13 @@ const podsDir = "pods"
 // Exceptions lists the pods of a node in its guard's directory whose containers end when the guard is removed: those that are held, and those
 // that were registered again.
 func Exceptions(dir, node string) ([]string, error) {
-	entries, _, damaged := (&store{filepath.Join(dir, podsDir)}).load()
-	err := errors.Join(damaged...)
-	if errors.Is(err, os.ErrNotExist) {
+	s := &store{dir: filepath.Join(dir, podsDir)}
+	var err error
+	if s.pending, err = readReserve(s.dir); err != nil {
+		return nil, err
+	}
+	entries, _, damaged := s.load()
+	if err = errors.Join(damaged...); errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
 	var all []string
