@@ -376,6 +376,21 @@ func (g *Guard) complete(name types.NamespacedName, uid types.UID) {
 	g.log.Info("Registered pod again", "pod", name, "registeredUID", uid)
 }
 
+// present records that the API server has a held pod itself, under a UID.
+func (g *Guard) present(held podhold.Pod, uid types.UID) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.holds(held) {
+		return
+	}
+	g.view.Begin(held.NamespacedName, uid)
+	g.view.Complete(held.NamespacedName, uid)
+	g.forgetFailures(held.UID)
+	g.translate()
+	g.persist(held.NamespacedName)
+	g.log.Info("Found held pod in the API server", "pod", held.NamespacedName, "uid", uid)
+}
+
 // lastState returns the last state of a pod that the kubelet saw.
 func (g *Guard) lastState(uid types.UID) (*corev1.Pod, error) {
 	g.mu.Lock()

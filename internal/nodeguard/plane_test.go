@@ -377,6 +377,26 @@ func TestAdmittedRemovalThatTheKubeletMissedPasses(t *testing.T) {
 	f.sees(s, nil, "web-0")
 }
 
+// An API server deletes Events after an hour by default. A guard that was cut off for longer cannot tell the removal from a loss: it keeps the pod, as
+// docs/concepts/node-guard.md says.
+func TestAdmittedRemovalIsForgottenWithItsRecord(t *testing.T) {
+	f := newFixture(t, "application/vnd.kubernetes.protobuf")
+	web := f.run("web-0", "web")
+	s := f.watch(true)
+	f.sees(s, []types.UID{web.UID})
+	f.stop()
+	record, err := f.admin.CoreV1().Events(f.namespace).Create(t.Context(), &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{Name: podhold.AdmittedEvent(web.UID)},
+		InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: f.namespace, Name: "web-0", UID: web.UID},
+	}, metav1.CreateOptions{})
+	f.must(err)
+	f.must(f.admin.CoreV1().Pods(f.namespace).Delete(t.Context(), "web-0", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
+	f.must(f.admin.CoreV1().Events(f.namespace).Delete(t.Context(), record.Name, metav1.DeleteOptions{}))
+	f.start()
+	f.registered("web-0", web.UID)
+	f.sees(s, []types.UID{web.UID})
+}
+
 func TestDeletionWithoutGracePeriodPasses(t *testing.T) {
 	f := newFixture(t, "application/vnd.kubernetes.protobuf")
 	web := f.run("web-0", "web")

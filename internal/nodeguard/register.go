@@ -53,6 +53,9 @@ func (r *registrar) register(ctx context.Context, name types.NamespacedName) err
 		if errors.As(err, &status) && status.code == http.StatusConflict {
 			created, err = r.takeName(ctx, e)
 		}
+		if errors.Is(err, errPresent) {
+			return nil
+		}
 		if err != nil {
 			return fmt.Errorf("create the pod: %w", err)
 		}
@@ -104,6 +107,9 @@ func (r *registrar) takeName(ctx context.Context, held podhold.Entry) (*corev1.P
 	switch podhold.DecideName(podhold.PodOf(current), here, registers, current.CreationTimestamp.Time, held) {
 	case podhold.Adopt:
 		return current, nil
+	case podhold.Present:
+		r.guard.present(held.Pod, current.UID)
+		return nil, errPresent
 	case podhold.Yield:
 		r.guard.end(held.Pod, podhold.EndReplaced)
 		return nil, errNameTaken
@@ -123,6 +129,9 @@ func (r *registrar) takeName(ctx context.Context, held podhold.Entry) (*corev1.P
 
 // errNameTaken means that a replacement had the name of the pod. The next attempt can succeed, because it was deleted.
 var errNameTaken = errors.New("a replacement had the name of the pod")
+
+// errPresent means that the API server has the pod itself, so that it need not be registered.
+var errPresent = errors.New("the API server has the pod")
 
 // soundness returns why a pod cannot be registered again; nil if it can.
 func soundness(p *corev1.Pod) error {

@@ -12,6 +12,9 @@ const (
 	Adopt
 	// Remove means that the pod is a replacement, which is deleted in favor of the held pod.
 	Remove
+	// Present means that the API server has the held pod itself: the list that did not have it was stale, or the pod has returned. The guard
+	// knows only an earlier state, which must not replace the current one.
+	Present
 	// Yield means that the pod had replaced the held pod before that was lost. The held pod ends.
 	Yield
 )
@@ -24,7 +27,9 @@ const replacedBefore = time.Minute
 // the guard itself has created it for the held pod. created is when it was created.
 func DecideName(other Pod, here, registers bool, created time.Time, held Entry) NameVerdict {
 	switch {
-	case here && (other.UID == held.Pod.UID || registers || CanRegister(other, held.Pod)):
+	case here && (other.UID == held.Pod.UID || other.UID == held.Lost):
+		return Present
+	case here && (registers || CanRegister(other, held.Pod)):
 		return Adopt
 	case other.Owner.Kind != held.Pod.Owner.Kind || other.Owner.Name != held.Pod.Owner.Name:
 		return Foreign

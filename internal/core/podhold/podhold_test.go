@@ -178,7 +178,7 @@ func TestIndex(t *testing.T) {
 
 func TestDecideName(t *testing.T) {
 	lost := time.Unix(1000, 0)
-	held := podhold.Entry{Pod: running("a"), HeldSince: lost}
+	held := podhold.Entry{Pod: running("a"), HeldSince: lost, Lost: "r"}
 	replacement := with(running("b"), func(p *podhold.Pod) { p.Started = false })
 	for claim, tc := range map[string]struct {
 		other           podhold.Pod
@@ -186,7 +186,10 @@ func TestDecideName(t *testing.T) {
 		created         time.Time
 		want            podhold.NameVerdict
 	}{
-		"adopts the pod itself, which has returned":                  {other: running("a"), here: true, created: lost, want: podhold.Adopt},
+		"finds the pod itself, which was not lost":                   {other: running("a"), here: true, created: lost, want: podhold.Present},
+		"finds its registration, which was not lost":                 {other: running("r"), here: true, registers: true, created: lost, want: podhold.Present},
+		"finds it although it is being deleted":                      {other: with(running("a"), func(p *podhold.Pod) { p.Deleting = true }), here: true, created: lost, want: podhold.Present},
+		"removes it if it was restored without its node":             {other: with(running("a"), func(p *podhold.Pod) { p.Started = false }), created: lost, want: podhold.Remove},
 		"adopts what the guard created":                              {other: with(replacement, func(p *podhold.Pod) { p.Owner = podhold.Owner{} }), here: true, registers: true, created: lost, want: podhold.Adopt},
 		"adopts an equal replacement on this node":                   {other: replacement, here: true, created: lost, want: podhold.Adopt},
 		"removes a replacement on another node":                      {other: replacement, created: lost, want: podhold.Remove},
