@@ -9,9 +9,9 @@
 //   - N3: a pod whose removal was admitted may disappear. The webhook records admitted removals that have no grace period.
 //   - N4: every other pod that disappears is held: the kubelet still sees it as it was. A pod is also held while the answer to N3 is unknown.
 //   - N5: a held pod may disappear when its removal turns out to be admitted, a user releases it, another pod of its name
-//     runs already, rule N8 holds, or its retention ends. Nothing else ends it.
+//     runs already, rule N8 holds, or its retention ends. Nothing else ends it. Only time that guards have measured counts for the retention.
 //   - N6: a kubelet sees at most one pod of a name. The held pod wins: a new pod of its name stays hidden until the held one has ended,
-//     unless it is the held one's registration.
+//     unless it is the held one's registration, or the held pod itself, which a stale list did not have.
 //   - N7: a registration is a pod that the API server has for a held pod: the kubelet sees it under the held pod's UID. Only a pod of the
 //     same owner, with the same containers, on this node, none of which has started, can become one.
 //   - N8: a held pod that cannot be registered ends when its protectors have as many pods as their floors without it. The API server does not
