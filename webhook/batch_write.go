@@ -41,7 +41,7 @@ func (w *batchWriter) flush(ctx context.Context, key types.NamespacedName, ops [
 		if err != nil {
 			return nil, err
 		}
-		w.pendingCharges.markWritten(key, pending)
+		w.pendingCharges.removeCharged(key, pending, results)
 		return results[len(pending):], nil
 	})
 }

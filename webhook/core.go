@@ -32,6 +32,8 @@ type core struct {
 	reserver *reserver
 	// pendingCharges are the pending charges: break-glass removals admitted while the core was unreachable.
 	pendingCharges *pendingCharges
+	// routePending moves pending charges of a namespace between the cores; see coreSet.routePendingCharges.
+	routePending func(namespace string)
 }
 
 // newCore creates a core that writes protectors, and connects its parts.

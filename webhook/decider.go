@@ -29,10 +29,32 @@ type decider struct {
 // before it reserves (rule 7), with the same steps as removal.DecideDryRun.
 func (d *decider) reserveOrRefuse(ctx context.Context, cell string, r removal.Request) removal.Answer {
 	answer := d.reserveOnce(ctx, cell, r)
-	if answer.Verdict == removal.VerdictReason(quota.DeniedShared) { // the webhook now knows which object decides
-		return d.reserveOnce(ctx, cell, r)
+	if isBetweenObjects(answer) { // the webhook now knows which object decides
+		answer = d.reserveOnce(ctx, cell, r)
+	}
+	if isBetweenObjects(answer) && r.IsBreakGlass() && !r.DryRun {
+		d.chargeLater(ctx, cell, r)
 	}
 	return answer
+}
+
+// isBetweenObjects reports whether a removal was denied because the cell is entering or leaving, so that another object decides (rule S6).
+func isBetweenObjects(answer removal.Answer) bool {
+	return answer.Verdict == removal.VerdictReason(quota.DeniedShared)
+}
+
+// chargeLater makes pending charges of a break-glass removal, which is admitted although no object decides yet.
+func (d *decider) chargeLater(ctx context.Context, cell string, r removal.Request) {
+	covering, belongs, err := d.covering(ctx, cell, r)
+	if err != nil {
+		return // like a core that cannot be read: the protector sees the removal in a later snapshot
+	}
+	charges, _ := removal.ChargesFor(covering, belongs, cell, r, d.now())
+	d.nodes.resolveDomains(ctx, cell, r, charges)
+	attempt := r.Attempt(cell, d.now(), newToken())
+	for _, c := range charges {
+		d.cores.named(c.Core).pendingCharges.add(c.Key, newPendingCharge(c.AttemptFor(attempt), c.Protector))
+	}
 }
 
 func (d *decider) reserveOnce(ctx context.Context, cell string, r removal.Request) removal.Answer {
@@ -101,6 +123,7 @@ func (d *decider) covering(ctx context.Context, cell string, r removal.Request) 
 			covering = append(covering, removal.Charge{Core: core.name, Key: key, Protector: protector, Vanished: lost, LeavesCell: leavesCell})
 		}
 	}
+	d.cores.routePendingCharges(r.Namespace)
 	covering, err = removal.WithShares(covering, cell) // rule S6
 	return covering, belongs, err
 }

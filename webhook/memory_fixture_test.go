@@ -75,11 +75,11 @@ func newMemoryFixture(t testingT, protectors ...*v1alpha1.PodProtector) *memoryF
 	return d
 }
 
-// connect recreates the Protection, with a tracer; nil creates no spans.
-func (d *memoryFixture) connect(tracer *tracing.Tracer) {
+// connect recreates the Protection, with a tracer; nil creates no spans. others are further cores.
+func (d *memoryFixture) connect(tracer *tracing.Tracer, others ...*core) {
 	c := &cells{static: map[string]kubernetes.Interface{memoryCell: kubernetesfake.NewClientset()}}
 	d.core.reserver.spans.tracer = tracer
-	d.Protection = newProtection(coreSet{d.core}, c, nil, d.core.reserver.metrics, tracer, logr.Discard(), time.Now)
+	d.Protection = newProtection(append(coreSet{d.core}, others...), c, nil, d.core.reserver.metrics, tracer, logr.Discard(), time.Now)
 	d.pods.decider.nodes.clientFor = func(string) (metadata.Interface, error) { return nil, errors.New("it has no nodes") }
 }
 

@@ -10,18 +10,35 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
 // Break-glass removals are admitted while a core cluster is unreachable, and become pending charges. The next write of
-// this replica to the protector, for any purpose, charges them, so that this replica decides nothing without them. A
-// replica that exits before that loses its pending charges, and no other replica has them.
+// this replica to the protector, for any purpose, charges them, so that this replica decides nothing without them. If the
+// cell has entered or left since, its share or its protector is charged instead (pending_routes.go). A replica that exits
+// before that loses its pending charges, and no other replica has them.
 
 const (
 	// pendingWriteInterval is the time between two attempts to write the pending charges. pendingWriteTimeout limits one attempt.
 	pendingWriteInterval = 250 * time.Millisecond
 	pendingWriteTimeout  = 5 * time.Second
 )
+
+// pendingCharge is a removal to charge to a protector or to its share.
+type pendingCharge struct {
+	quota.Removal
+	// of identifies the protector, as its shares do.
+	of v1alpha1.ShareOf
+}
+
+// newPendingCharge returns the pending charge of a removal for a protector or a share.
+func newPendingCharge(removal quota.Removal, p *v1alpha1.PodProtector) pendingCharge {
+	if p.Spec.ShareOf != nil {
+		return pendingCharge{removal, *p.Spec.ShareOf}
+	}
+	return pendingCharge{removal, v1alpha1.ShareOf{Name: p.Name, UID: string(p.UID), FormerUID: p.Annotations[v1alpha1.AnnotationRestored]}}
+}
 
 // pendingCharges are the pending charges of the protectors of a core, at most one for each pod. They are safe for concurrent
 // use.
@@ -30,48 +47,59 @@ type pendingCharges struct {
 	added chan struct{}
 
 	mu          sync.Mutex
-	byProtector map[types.NamespacedName][]quota.Removal
+	byProtector map[types.NamespacedName][]pendingCharge
 }
 
 func newPendingCharges() *pendingCharges {
-	return &pendingCharges{added: make(chan struct{}, 1), byProtector: map[types.NamespacedName][]quota.Removal{}}
+	return &pendingCharges{added: make(chan struct{}, 1), byProtector: map[types.NamespacedName][]pendingCharge{}}
 }
 
 // add adds a pending charge. It replaces an earlier one for the same pod.
-func (c *pendingCharges) add(protector types.NamespacedName, removal quota.Removal) {
+func (c *pendingCharges) add(protector types.NamespacedName, charge pendingCharge) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	rest := slices.DeleteFunc(slices.Clone(c.byProtector[protector]), func(r quota.Removal) bool {
-		return r.Cell == removal.Cell && r.PodUID == removal.PodUID
+	rest := slices.DeleteFunc(slices.Clone(c.byProtector[protector]), func(other pendingCharge) bool {
+		return other.Cell == charge.Cell && other.PodUID == charge.PodUID
 	})
-	c.byProtector[protector] = append(rest, removal)
+	c.byProtector[protector] = append(rest, charge)
 	select {
 	case c.added <- struct{}{}:
 	default:
 	}
 }
 
-// ops returns the pending charges of a protector, as operations.
-func (c *pendingCharges) ops(protector types.NamespacedName) []historyOp {
+// of returns the pending charges of a protector.
+func (c *pendingCharges) of(protector types.NamespacedName) []pendingCharge {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var ops []historyOp
-	for _, removal := range c.byProtector[protector] {
-		ops = append(ops, historyOp{removal: removal, claim: &quota.Claim{}})
+	return slices.Clone(c.byProtector[protector])
+}
+
+// ops returns the pending charges of a protector, as operations.
+func (c *pendingCharges) ops(protector types.NamespacedName) (ops []historyOp) {
+	for _, charge := range c.of(protector) {
+		ops = append(ops, historyOp{removal: charge.Removal, claim: &quota.Claim{}})
 	}
 	return ops
 }
 
-// markWritten removes the charges that were written.
-func (c *pendingCharges) markWritten(protector types.NamespacedName, written []historyOp) {
-	if len(written) == 0 {
-		return
+// removeCharged removes the charges that a write has decided for good. A charge stays while another object decides for its cell, and while
+// the protector does not exist: it may be recreated, and a share may have been deleted because its cell has left.
+func (c *pendingCharges) removeCharged(protector types.NamespacedName, written []historyOp, results []opResult) {
+	for i, op := range written {
+		switch {
+		case results[i].kind != resultDecided:
+		case results[i].verdict.Outcome.Admitted(), results[i].verdict.Outcome == quota.DeniedNameless: // a pod without a UID is never charged
+			c.remove(protector, op.removal.Token)
+		}
 	}
+}
+
+// remove removes the charge with a token.
+func (c *pendingCharges) remove(protector types.NamespacedName, token string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	left := slices.DeleteFunc(slices.Clone(c.byProtector[protector]), func(r quota.Removal) bool {
-		return slices.ContainsFunc(written, func(op historyOp) bool { return op.removal.Token == r.Token })
-	})
+	left := slices.DeleteFunc(slices.Clone(c.byProtector[protector]), func(charge pendingCharge) bool { return charge.Token == token })
 	if c.byProtector[protector] = left; len(left) == 0 {
 		delete(c.byProtector, protector)
 	}
@@ -89,8 +117,8 @@ func (c *pendingCharges) count() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	number := 0
-	for _, removals := range c.byProtector {
-		number += len(removals)
+	for _, charges := range c.byProtector {
+		number += len(charges)
 	}
 	return number
 }

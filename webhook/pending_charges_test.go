@@ -50,7 +50,7 @@ func TestPendingChargesAreWrittenWithoutRequests(t *testing.T) {
 		defer d.core.states.lostQueue.ShutDown()
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
-		go func() { d.core.pendingCharges.flushUntilDone(ctx, d.core.reserver.flushPending); close(done) }()
+		go func() { d.core.pendingCharges.flushUntilDone(ctx, d.core.flushPending); close(done) }()
 		d.setFault(failWrite)
 		d.remove(t.Context(), forced(memoryPod("web-0")))
 		<-time.After(10 * pendingWriteInterval)
@@ -89,7 +89,7 @@ func TestAllBreakGlassRemovalsAreCharged(t *testing.T) {
 		}
 		d.returner.background.Wait()
 		d.setFault(nil)
-		d.core.reserver.flushPending(context.Background(), types.NamespacedName{Namespace: "default", Name: "web"})
+		d.core.flushPending(context.Background(), types.NamespacedName{Namespace: "default", Name: "web"})
 		held := 0
 		for range quota.Reservations(&d.stored(t, "web").Status.Cells[0].AdmissionHistory) {
 			held++
@@ -111,13 +111,16 @@ func TestPendingChargeIsAdaptedToTheProtector(t *testing.T) {
 		t.Run(string(operation), func(t *testing.T) {
 			d := newMemoryFixture(t, memoryProtector("web", 3, 5))
 			d.setFault(failWrite)
-			charge := removal.Charge{Core: "core", Key: types.NamespacedName{Namespace: "default", Name: "web"}, Operation: operation}
+			charge := removal.Charge{
+				Core: "core", Key: types.NamespacedName{Namespace: "default", Name: "web"}, Protector: d.stored(t, "web"), Operation: operation,
+			}
 			reserver := d.pods.decider.reserver
 			if answer := reserver.reserveAll(t.Context(), []removal.Charge{charge}, attempt, removal.Request{}); !answer.Allowed {
 				t.Fatalf("break-glass removal is denied: %s", answer.Status.Message)
 			}
-			got := d.core.pendingCharges.byProtector[charge.Key]
-			if diff := cmp.Diff([]quota.Removal{charge.AttemptFor(attempt)}, got); diff != "" {
+			got := d.core.pendingCharges.of(charge.Key)
+			want := pendingCharge{charge.AttemptFor(attempt), v1alpha1.ShareOf{Name: "web"}}
+			if diff := cmp.Diff([]pendingCharge{want}, got, cmp.AllowUnexported(pendingCharge{})); diff != "" {
 				t.Errorf("pending charges (-want +got):\n%s", diff)
 			}
 		})

@@ -43,6 +43,9 @@ func newProtection(cores coreSet, cells *cells, retrier *retrier, metrics *metri
 	events := newRefusalEvents(time.Now)
 	reader := &podReader{cells: cells, tracer: tracer}
 	back := &returner{metrics: metrics, log: log}
+	for _, core := range cores {
+		core.routePending = cores.routePendingCharges
+	}
 	refusals := &refusalReporter{cores: cores, counter: metrics.refusals, events: events, retrier: retrier, now: time.Now}
 	return &Protection{
 		cores: cores, cells: cells, metrics: metrics, tracer: tracer, log: log, refusals: refusals, returner: back,

@@ -38,7 +38,7 @@ func (s *chargeReserver) reserveAll(ctx context.Context, charges []removal.Charg
 			}
 			if attempt.Force {
 				if !apierrors.IsInvalid(err) { // an invalid charge would make every later write of the protector fail, too
-					attempted.protector.core.pendingCharges.add(c.Key, c.AttemptFor(attempt))
+					attempted.protector.core.pendingCharges.add(c.Key, newPendingCharge(c.AttemptFor(attempt), c.Protector))
 				}
 				forced = &removal.Override{Verdict: removal.VerdictUnreachable, DeniedBy: &c}
 				continue // the removal is admitted anyway, so all reservations must stay

@@ -106,12 +106,11 @@ func (r *reserver) reserveForPeer(ctx context.Context, key types.NamespacedName,
 }
 
 // flushPending writes the pending charges of a protector for which no removal is requested.
-func (r *reserver) flushPending(ctx context.Context, protector types.NamespacedName) {
+func (r *reserver) flushPending(ctx context.Context, protector types.NamespacedName) error {
 	ctx, cancel := context.WithTimeout(ctx, pendingWriteTimeout)
 	defer cancel()
-	if _, err := r.batches.Do(ctx, protector, historyOp{kind: opFlush}); err == nil {
-		r.log.Info("Charged break-glass removals that were admitted while the core cluster was unreachable", "protector", protector)
-	}
+	_, err := r.batches.Do(ctx, protector, historyOp{kind: opFlush})
+	return err
 }
 
 const (

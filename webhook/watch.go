@@ -32,7 +32,7 @@ func (c *core) Start(ctx context.Context) error {
 		c.synced.Store(true)
 		c.log.Info("Read PodProtectors of core cluster")
 		var flushing sync.WaitGroup
-		flushing.Go(func() { c.pendingCharges.flushUntilDone(ctx, c.reserver.flushPending) })
+		flushing.Go(func() { c.pendingCharges.flushUntilDone(ctx, c.flushPending) })
 		c.states.recheckLost(ctx)
 		flushing.Wait()
 	}

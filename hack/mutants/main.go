@@ -149,6 +149,9 @@ func shareProofs() []proof {
 			"TestReservationsMoveWithTheDecisions", "TestShareOfLostProtectorIsTakenOver", "TestCellsOfSeveralCoresShareACopy",
 			"TestRestoredShareAdmitsNothing", "TestMergeReservations", "TestSharesOfRestoredCore", "TestAwaitsConfirmation", "TestWithShares",
 			"TestSurplusShareEnds", "TestShareOfRestoredClusterIsNotConfirmed", "TestShareWithTooFewPodsIsReadLive",
+			"TestDecidingFor", "TestPendingChargeFollowsACellThatEnters", "TestPendingChargeFollowsACellThatLeaves",
+			"TestPendingChargeReducesTheBudgetOfANewShare", "TestBreakGlassRemovalWhileACellEntersIsCharged",
+			"TestAllBreakGlassRemovalsAreChargedToTheDecidingObject",
 		}, "|") + ")$"},
 		{"simulation of shares", []string{"./e2e/harness/simulation"}, "^TestShareSeeds$"},
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
@@ -33,4 +34,36 @@ func WithShares(covering []Charge, cell string) ([]Charge, error) {
 		}
 	}
 	return charges, nil
+}
+
+// DecidingFor returns the charge with the object that decides for a cell (rule S6): the protector that of identifies, or its open share in the
+// cell. candidates has all objects of the protector's namespace. ok is false if there is neither a protector nor a share. It returns an error
+// if the share of the cell is missing or closed.
+func DecidingFor(candidates []Charge, of *v1alpha1.ShareOf, cell string) (deciding Charge, ok bool, err error) {
+	var family []Charge
+	for _, c := range candidates {
+		if c.Protector.Spec.ShareOf == nil && quota.IsShareOf(of, c.Protector) {
+			family = append(family, c)
+		}
+	}
+	protectors := family
+	for _, c := range candidates {
+		share := c.Protector.Spec.ShareOf
+		if share == nil || share.Name != of.Name {
+			continue
+		}
+		if share.UID == of.UID || slices.ContainsFunc(protectors, func(p Charge) bool { return quota.IsShareOf(share, p.Protector) }) {
+			family = append(family, c)
+		}
+	}
+	charges, err := WithShares(family, cell)
+	if err != nil || len(charges) == 0 {
+		return Charge{}, false, err
+	}
+	for _, c := range charges {
+		if share := c.Protector.Spec.ShareOf; share == nil || !share.Closed {
+			return c, true, nil
+		}
+	}
+	return Charge{}, false, fmt.Errorf("the share %s is closed", charges[0])
 }

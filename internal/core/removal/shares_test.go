@@ -60,6 +60,52 @@ func TestWithShares(t *testing.T) {
 	}
 }
 
+func TestDecidingFor(t *testing.T) {
+	object := func(core, name, uid string, change func(*v1alpha1.PodProtector)) removal.Charge {
+		p := &v1alpha1.PodProtector{}
+		p.Name, p.UID = name, types.UID(uid)
+		p.Status.Cells = []v1alpha1.PodProtectorCell{{CellID: "a"}}
+		if change != nil {
+			change(p)
+		}
+		return removal.Charge{Core: core, Key: types.NamespacedName{Namespace: "shop", Name: name}, Protector: p}
+	}
+	shared := func(p *v1alpha1.PodProtector) { p.Status.Cells[0].Share = &v1alpha1.CellShare{} }
+	restored := func(p *v1alpha1.PodProtector) { p.Annotations = map[string]string{v1alpha1.AnnotationRestored: "1"} }
+	shareOf := func(uid, cell string, closed bool) func(*v1alpha1.PodProtector) {
+		return func(p *v1alpha1.PodProtector) {
+			p.Spec.ShareOf = &v1alpha1.ShareOf{Name: "web", UID: uid, Cell: cell, Closed: closed}
+		}
+	}
+	open, closed := object("shares", "web.share-a", "s", shareOf("1", "a", false)), object("shares", "web.share-a", "s", shareOf("1", "a", true))
+	for claim, c := range map[string]struct {
+		candidates []removal.Charge
+		want       string
+		isErr      bool
+	}{
+		"a protector without shares":           {candidates: []removal.Charge{object("core", "web", "1", nil)}, want: "core/shop/web"},
+		"a protector whose share is prepared":  {candidates: []removal.Charge{object("core", "web", "1", nil), closed}, want: "core/shop/web"},
+		"an open share":                        {candidates: []removal.Charge{object("core", "web", "1", shared), open}, want: "shares/shop/web.share-a"},
+		"a share that is not open yet":         {candidates: []removal.Charge{object("core", "web", "1", shared), closed}, isErr: true},
+		"a share that is missing":              {candidates: []removal.Charge{object("core", "web", "1", shared)}, isErr: true},
+		"a share of another cell":              {candidates: []removal.Charge{object("core", "web", "1", shared), object("shares", "x", "s", shareOf("1", "b", false))}, isErr: true},
+		"an open share beside a surplus one":   {candidates: []removal.Charge{object("core", "web", "1", shared), object("shares", "surplus", "t", shareOf("1", "a", true)), open}, want: "shares/shop/web.share-a"},
+		"a share whose protector is not known": {candidates: []removal.Charge{open}, want: "shares/shop/web.share-a"},
+		"the share of a recreated protector":   {candidates: []removal.Charge{object("core", "web", "9", func(p *v1alpha1.PodProtector) { shared(p); restored(p) }), open}, want: "shares/shop/web.share-a"},
+		"a recreated protector":                {candidates: []removal.Charge{object("core", "web", "9", restored), open}, want: "core/shop/web"},
+		"that of the core that was charged":    {candidates: []removal.Charge{object("second", "web", "2", nil), object("core", "web", "1", nil)}, want: "core/shop/web"},
+		"another protector of that name":       {candidates: []removal.Charge{object("second", "web", "2", nil)}},
+		"a released protector":                 {},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			deciding, ok, err := removal.DecidingFor(c.candidates, &v1alpha1.ShareOf{Name: "web", UID: "1"}, "a")
+			if (err != nil) != c.isErr || ok != (c.want != "") || ok && deciding.String() != c.want {
+				t.Errorf("DecidingFor() = %s, %v, %v, want %q and an error: %v", deciding, ok, err, c.want, c.isErr)
+			}
+		})
+	}
+}
+
 // A dry run records nothing, so it must not leave the denial of a share to the write that records it.
 func TestDryRunIsDeniedByAShareWithoutBudget(t *testing.T) {
 	p := &v1alpha1.PodProtector{}
