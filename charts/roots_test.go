@@ -18,6 +18,7 @@ func TestRootGuardMatchesWebhookConfigCommand(t *testing.T) {
 		"single":       {ConfigurationOptions: webhook.ConfigurationOptions{Core: "core", Endpoint: service}, Cells: []string{"local"}},
 		"core-webhook": {ConfigurationOptions: webhook.ConfigurationOptions{Core: "europe", Endpoint: service}},
 		"worker":       {ConfigurationOptions: webhook.ConfigurationOptions{Endpoint: service}, Cells: []string{"worker-1"}},
+		"shares":       {ConfigurationOptions: webhook.ConfigurationOptions{Core: "shares", Endpoint: service}, Cells: []string{"shop", "bank"}},
 		"single-parts": {
 			ConfigurationOptions: webhook.ConfigurationOptions{Core: "core", Endpoint: service, ExemptNamespaces: []string{"kube-system", namespace}},
 			Cells:                []string{"shop", "zone-a", "zone-b"},

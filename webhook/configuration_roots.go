@@ -8,7 +8,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 )
 
-// RootOptions describe the configuration of the root guard in one cluster: a core, the cluster of some cells, or both.
+// RootOptions describe the configuration of the root guard in one cluster: a core, the cluster of some cells, or both. A worker that stores
+// shares is a core, by the name that the webhook has for it.
 type RootOptions struct {
 	ConfigurationOptions
 	// Cells are the cells of the cluster. They replace Cell.

@@ -26,8 +26,8 @@ func (p *Protection) CellMetadata(cell string) (metadata.Interface, error) {
 
 // EachProtector calls visit with the newest seen state of each PodProtector of a namespace, or of all namespaces if
 // namespace is empty, together with the name of its core cluster. It includes PodProtectors that were deleted without
-// having been released, and leaves out shares. visit must neither keep nor change the object. unread are the core clusters whose PodProtectors
-// have not been read yet.
+// having been released, and shares. visit must neither keep nor change the object. unread are the core clusters whose PodProtectors have not
+// been read yet.
 func (p *Protection) EachProtector(namespace string, visit func(core string, of *v1alpha1.PodProtector)) (unread []string) {
 	for _, core := range p.cores {
 		if !core.synced.Load() {
@@ -35,9 +35,7 @@ func (p *Protection) EachProtector(namespace string, visit func(core string, of 
 			continue
 		}
 		for _, one := range core.states.inNamespace(namespace) {
-			if one.Spec.ShareOf == nil {
-				visit(core.name, one)
-			}
+			visit(core.name, one)
 		}
 	}
 	return unread

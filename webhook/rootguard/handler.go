@@ -44,7 +44,7 @@ func (h *Handler) Review(ctx context.Context, cluster string, request *admission
 		if answer.Text != "" {
 			h.log.Info("Reviewed deletion of an object that floors depend on", "reason", answer.Reason, "cluster", cluster,
 				"kind", request.Kind.Kind, "namespace", request.Namespace, "name", request.Name, "user", request.UserInfo.Username,
-				"floors", answer.Floors, "pods", answer.Pods)
+				"floors", answer.Floors, "shares", answer.Shares, "pods", answer.Pods)
 		}
 	}
 	return responseOf(request.UID, answer)

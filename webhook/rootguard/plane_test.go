@@ -70,6 +70,14 @@ func ownerKinds() []schema.GroupResource { return []schema.GroupResource{{Resour
 // newFixture runs a webhook as a user with exactly the permissions that it needs. The API server does not ask it yet.
 func newFixture(t *testing.T, mode core.Mode, change ...func(*rootguard.Options)) *fixture {
 	t.Helper()
+	return newFixtureOf(t, func(mgr manager.Manager) map[string]cluster.Cluster { return map[string]cluster.Cluster{"core": mgr} }, mode, change...)
+}
+
+// newFixtureOf runs the webhook with the core clusters that cores returns. The cluster of the manager is that of the namespace.
+func newFixtureOf(
+	t *testing.T, coresOf func(manager.Manager) map[string]cluster.Cluster, mode core.Mode, change ...func(*rootguard.Options),
+) *fixture {
+	t.Helper()
 	namespace := testplane.Namespace(t)
 	p := &fixture{T: t, namespace: namespace, cell: namespace, registry: prometheus.NewRegistry(), warnings: &warnings{}}
 	p.config = testplane.Config(t)
@@ -79,7 +87,7 @@ func newFixture(t *testing.T, mode core.Mode, change ...func(*rootguard.Options)
 	p.certify()
 	user := testplane.User(p, namespace, slices.Concat(webhook.CoreRules(), webhook.CellRules(), rootguard.ClusterRules(), rootguard.OwnerRules(ownerKinds())))
 	testplane.StartManager(p, user, func(_ context.Context, mgr manager.Manager) error {
-		cores := map[string]cluster.Cluster{"core": mgr}
+		cores := coresOf(mgr)
 		err := webhook.SetupWithManager(mgr, webhook.Options{
 			Cores: cores, Cells: map[string]*rest.Config{p.cell: user}, Server: p.server, Metrics: p.registry,
 		})
@@ -181,15 +189,21 @@ func (p *fixture) generated(deployment string) *v1alpha1.PodProtector {
 	of.Spec.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": deployment}}
 	of.Spec.MinAvailable = v1alpha1.Pods(3)
 	p.create(of)
+	p.count(p.Client, of)
+	return of
+}
+
+// count records 4 available pods of the cell in a PodProtector, and waits until the webhook has seen it.
+func (p *fixture) count(in client.Client, of *v1alpha1.PodProtector) {
+	p.Helper()
 	of.Status.Cells = []v1alpha1.PodProtectorCell{{CellID: p.cell, Aggregation: v1alpha1.Aggregation{
 		TotalReplicas: 4, AvailableReplicas: 4, CountedReplicas: 4, ReadyReplicas: 4,
 		CountedSpec: quota.CountedSpec(&of.Spec), SnapshotVersion: "1", Epoch: 1, LastEventTime: metav1.NowMicro(),
 	}}}
-	if err := p.Status().Update(p.Context(), of); err != nil {
+	if err := in.Status().Update(p.Context(), of); err != nil {
 		p.Fatal(err)
 	}
 	p.awaitCached(of)
-	return of
 }
 
 // awaitCached waits until the webhook has seen the state of a PodProtector.

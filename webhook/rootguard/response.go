@@ -34,6 +34,9 @@ func responseOf(review types.UID, answer rootguard.Answer) *admissionv1.Admissio
 	if answer.Floors > 0 {
 		response.AuditAnnotations["floors"], response.AuditAnnotations["pods"] = strconv.Itoa(answer.Floors), strconv.Itoa(answer.Pods)
 	}
+	if answer.Shares > 0 {
+		response.AuditAnnotations["shares"] = strconv.Itoa(answer.Shares)
+	}
 	switch answer.Reason {
 	case rootguard.Warned:
 		response.Warnings = []string{answer.Text}

@@ -154,10 +154,10 @@ app.kubernetes.io/component: {{ index . 1 }}
 {{- if and (ne .Values.rootGuard.mode "Off") (or .Values.webhook.enabled .Values.webhook.url) }}true{{ end }}
 {{- end }}
 
-{{- /* The path of that webhook, which encodes the role of this cluster. */ -}}
+{{- /* The path of that webhook, which encodes the role of this cluster. A worker with shares is the core of these shares. */ -}}
 {{- define "breakwater.rootsPath" -}}
 /roots
-{{- if include "breakwater.isCore" . }}/cores/{{ .Values.core.name }}{{ end }}
+{{- if include "breakwater.isCore" . }}/cores/{{ .Values.core.name }}{{ else if include "breakwater.shares" . }}/cores/shares{{ end }}
 {{- if include "breakwater.isWorker" . }}/cells{{ range .Values.cells }}/{{ .name }}{{ end }}{{ end }}
 {{- end }}
 

@@ -1,9 +1,13 @@
 package rootguard
 
 import (
+	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/breakwater-k8s/breakwater/internal/core/confirm"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
 // Reason is the reason for an answer, as one word for metrics and the audit log.
@@ -35,8 +39,10 @@ type Answer struct {
 	// Text is the warning or the denial, in one sentence. It is empty if there is none.
 	Text string
 	// Floors is the number of live floors that depend on the object and whose release is not confirmed. Pods is the number of pods that
-	// they keep available over all cells. Here is the number of available pods that they have in the cluster.
+	// they keep available over all cells. LocalPods is the number of available pods that they have in the cluster.
 	Floors, Pods, LocalPods int
+	// Shares is the number of shares, stored in the cluster, by which Floors includes floors. Pods includes what these shares keep.
+	Shares int
 }
 
 // Deletion is a deletion that a client requests.
@@ -68,19 +74,8 @@ func (q *Deletion) Decide(floors []Floor) Answer {
 	if reason := q.AllowedReason(); reason != "" {
 		return Answer{Reason: reason}
 	}
-	a, depending, confirmed := Answer{}, []*Floor(nil), 0
-	for i := range floors {
-		f := &floors[i]
-		if !f.DependsOn(q.Object) {
-			continue
-		}
-		if f.Confirmed {
-			confirmed++
-			continue
-		}
-		depending = append(depending, f)
-		a.Floors, a.Pods, a.LocalPods = a.Floors+1, a.Pods+f.Pods, a.LocalPods+f.LocalPods
-	}
+	depending, confirmed := q.depending(floors)
+	a := count(depending)
 	switch {
 	case len(depending) == 0 && confirmed == 0:
 		a.Reason = NoFloor
@@ -89,11 +84,59 @@ func (q *Deletion) Decide(floors []Floor) Answer {
 	case q.Object.Replicas != nil && *q.Object.Replicas == 0:
 		a.Reason = ScaledToZero
 	case q.Mode == Deny:
-		a.Reason, a.Text = Denied, q.denial(&a)
+		a.Reason, a.Text = Denied, q.denial(&a, depending)
 	case IsSystem(q.User, q.Groups):
 		a.Reason = SystemClient
 	default:
 		a.Reason, a.Text = Warned, q.warning(&a, depending)
+	}
+	return a
+}
+
+// depending returns the floors that depend on the object and whose release is not confirmed, and the number of those whose release is. It
+// leaves out shares of floors that depend on the object themselves.
+func (q *Deletion) depending(floors []Floor) (depending []*Floor, confirmed int) {
+	whole := map[types.NamespacedName][]*Floor{}
+	add := func(f *Floor) {
+		if f.Confirmed {
+			confirmed++
+		} else {
+			depending = append(depending, f)
+		}
+	}
+	for i := range floors {
+		if f := &floors[i]; f.share == nil && f.DependsOn(q.Object) {
+			whole[f.Key] = append(whole[f.Key], f)
+			add(f)
+		}
+	}
+	for i := range floors {
+		f := &floors[i]
+		if f.share == nil || !f.DependsOn(q.Object) {
+			continue
+		}
+		of := whole[types.NamespacedName{Namespace: f.Key.Namespace, Name: f.share.Name}]
+		if !slices.ContainsFunc(of, func(g *Floor) bool { return quota.IsShareOf(f.share, g.protector) }) {
+			add(f)
+		}
+	}
+	return depending, confirmed
+}
+
+// count returns the numbers of an answer.
+func count(depending []*Floor) (a Answer) {
+	shared := map[string]bool{} // the UIDs of the protectors of shares
+	for _, f := range depending {
+		a.Pods, a.LocalPods = a.Pods+f.Pods, a.LocalPods+f.LocalPods
+		if f.share == nil {
+			a.Floors++
+			continue
+		}
+		a.Shares++
+		if !shared[f.share.UID] {
+			shared[f.share.UID] = true
+			a.Floors++
+		}
 	}
 	return a
 }

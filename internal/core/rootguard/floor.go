@@ -17,7 +17,8 @@ import (
 
 // ClusterIdentity is the role of a deletion's cluster: a core cluster, the cluster of cells, or both.
 type ClusterIdentity struct {
-	// Core is the name of the cluster as a core cluster. It is empty if the cluster is not a core.
+	// Core is the name of the cluster as a core cluster. It is empty if the cluster is not a core. A worker that stores shares is the core
+	// of these shares.
 	Core string
 	// Cells are the cells whose pods run in the cluster.
 	Cells []string
@@ -45,6 +46,8 @@ type Floor struct {
 	// Confirmed reports whether the release of the floor is confirmed on the PodProtector.
 	Confirmed bool
 
+	// share is spec.shareOf of a share of a floor. It is nil for the PodProtector of a whole floor.
+	share *v1alpha1.ShareOf
 	// target is the workload that the PodProtector's targetRef names. It is nil for a PodProtector with a selector.
 	target *policy.Ref
 	// policy is the kind of the policy that the PodProtector results from. It is empty if there is none.
@@ -58,11 +61,15 @@ type Floor struct {
 }
 
 // FloorOf returns the floor of a PodProtector of a core cluster. ok is false if no object of the cluster affects it, or if it keeps
-// no pod available. A PodProtector that is being deleted keeps its floor until its release removes the object.
+// no pod available. A PodProtector that is being deleted keeps its floor until its release removes the object. A share is a floor only in
+// the cluster that stores it, and only while it is open: a closed one decides nothing.
 func FloorOf(core string, p *v1alpha1.PodProtector, cluster ClusterIdentity, now time.Time) (f Floor, ok bool) {
 	f = Floor{
 		Key: types.NamespacedName{Namespace: p.Namespace, Name: p.Name}, Local: core == cluster.Core, Pods: podsOf(p),
-		Confirmed: confirm.Confirmed(p.Annotations, now), protector: p,
+		Confirmed: confirm.Confirmed(p.Annotations, now), protector: p, share: p.Spec.ShareOf,
+	}
+	if f.share != nil && (!f.Local || f.share.Closed) {
+		return Floor{}, false
 	}
 	for i := range p.Status.Cells {
 		cell := &p.Status.Cells[i]
@@ -109,6 +116,9 @@ func (f *Floor) DependsOn(o *Object) bool {
 	case ownKind("PodProtector"):
 		return f.Local && f.Key == types.NamespacedName{Namespace: o.Namespace, Name: o.Name}
 	case ownKind("Cell"):
+		if f.share != nil { // its pods are counted by the copy of the Cell, also if none is left
+			return f.Local && f.share.Cell == o.Name
+		}
 		return f.Local && slices.Contains(f.cells, o.Name)
 	}
 	return f.dependsOnWorkload(o)

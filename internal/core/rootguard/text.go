@@ -2,6 +2,7 @@ package rootguard
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -11,7 +12,7 @@ import (
 
 // warning returns the text for a client whose deletion was allowed.
 func (q *Deletion) warning(a *Answer, depending []*Floor) string {
-	return fmt.Sprintf("Breakwater: deleting %s affects %s%s; %s", q.Object, a.countsText(), q.localPodsText(a), q.advice(a, depending))
+	return fmt.Sprintf("Breakwater: deleting %s affects %s; %s", q.Object, a.countsText(depending), q.advice(a, depending))
 }
 
 // advice explains the remedy for a deletion that was allowed.
@@ -19,6 +20,9 @@ func (q *Deletion) advice(a *Answer, depending []*Floor) string {
 	o, stays := q.Object, "they stay in force"
 	if a.Floors == 1 {
 		stays = "it stays in force"
+	}
+	if areShares(depending) && o.Class() != workload {
+		return q.adviceOnShares()
 	}
 	switch q.effectOn(depending) {
 	case effectKeeps:
@@ -37,6 +41,15 @@ func (q *Deletion) advice(a *Answer, depending []*Floor) string {
 	return "confirm an intended release: " + annotateCommand(o)
 }
 
+// adviceOnShares explains what follows the deletion of shares, or of what they need. Breakwater recreates both, so nothing is released.
+func (q *Deletion) adviceOnShares() string {
+	const needs = ", for which it needs their core clusters"
+	if q.Object.Kind == ownKind("Cell") {
+		return "Breakwater does not count their pods until it has recreated the Cell" + needs
+	}
+	return "removals of these pods are denied until Breakwater has recreated the shares" + needs
+}
+
 // effect is the effect of a deletion on the PodProtectors of floors.
 type effect int
 
@@ -53,7 +66,7 @@ func (q *Deletion) effectOn(depending []*Floor) effect {
 	o, found := q.Object, effectKeeps
 	for _, f := range depending {
 		switch {
-		case !f.Local:
+		case !f.Local, f.share != nil: // a share releases nothing
 		case o.Kind == namespaceKind() || o.Kind == definitionKind() && o.Defines.Group != v1alpha1.GroupVersion.Group:
 			return effectCascades
 		case o.Class() != workload || f.isFrom(o):
@@ -66,39 +79,52 @@ func (q *Deletion) effectOn(depending []*Floor) effect {
 }
 
 // denial returns the text for a client whose deletion was denied.
-func (q *Deletion) denial(a *Answer) string {
+func (q *Deletion) denial(a *Answer, depending []*Floor) string {
 	depend := "depend"
-	if a.Floors == 1 {
+	if len(depending) == 1 {
 		depend = "depends"
 	}
-	text := fmt.Sprintf("Breakwater denies the deletion of %s: %s%s %s on it; if it is intended, confirm it: %s",
-		q.Object, a.countsText(), q.localPodsText(a), depend, annotateCommand(q.Object))
+	text := fmt.Sprintf("Breakwater denies the deletion of %s: %s %s on it; if it is intended, confirm it: %s",
+		q.Object, a.countsText(depending), depend, annotateCommand(q.Object))
 	if q.Object.Replicas != nil {
 		text += ", or scale it to 0 first"
 	}
 	return text
 }
 
-func (a *Answer) countsText() string {
-	floors, pods := fmt.Sprintf("%d floors that keep", a.Floors), fmt.Sprintf("%d pods available", a.Pods)
-	if a.Floors == 1 {
-		floors = "1 floor that keeps"
-	}
-	if a.Pods == 1 {
-		pods = "1 pod available"
-	}
-	return floors + " " + pods
+// areShares reports whether all of these floors are shares.
+func areShares(depending []*Floor) bool {
+	return !slices.ContainsFunc(depending, func(f *Floor) bool { return f.share == nil })
 }
 
-// localPodsText returns the number of affected pods in this cluster as text, unless the cluster is a core.
-func (q *Deletion) localPodsText(a *Answer) string {
+func (a *Answer) countsText(depending []*Floor) string {
+	keep, pods := "keep", counted(a.Pods, "pod")+" available"
+	if len(depending) == 1 {
+		keep = "keeps"
+	}
+	if areShares(depending) {
+		return fmt.Sprintf("%s of %s that %s %s in this cluster", counted(a.Shares, "share"), counted(a.Floors, "floor"), keep, pods)
+	}
+	return fmt.Sprintf("%s that %s %s%s", counted(a.Floors, "floor"), keep, pods, a.localPodsText(depending))
+}
+
+// localPodsText returns the number of affected pods in this cluster as text, unless the cluster is the core of all these floors.
+func (a *Answer) localPodsText(depending []*Floor) string {
 	switch {
-	case q.Cluster.Core != "":
+	case !slices.ContainsFunc(depending, func(f *Floor) bool { return !f.Local }):
 		return ""
 	case a.LocalPods == 1:
 		return " (1 available pod runs in this cluster)"
 	}
 	return fmt.Sprintf(" (%d available pods run in this cluster)", a.LocalPods)
+}
+
+// counted returns a number with its noun.
+func counted(number int, noun string) string {
+	if number == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", number, noun)
 }
 
 // annotateCommand returns the command that confirms the release on an object.
