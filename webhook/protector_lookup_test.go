@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -9,6 +10,19 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 	"github.com/breakwater-k8s/breakwater/internal/scheduling"
 )
+
+// The root guard of a worker asks which shares depend on an object.
+func TestEachProtectorVisitsShares(t *testing.T) {
+	share := memoryProtector("web.share-1", 1, 1)
+	share.Spec.ShareOf = &v1alpha1.ShareOf{Name: "web", UID: "1", Cell: memoryCell}
+	d := newMemoryFixture(t, memoryProtector("web", 1, 1), share)
+	var got []string
+	d.EachProtector("default", func(_ string, p *v1alpha1.PodProtector) { got = append(got, p.Name) })
+	slices.Sort(got)
+	if diff := cmp.Diff([]string{"web", "web.share-1"}, got); diff != "" {
+		t.Errorf("EachProtector() visits (-want +got):\n%s", diff)
+	}
+}
 
 func TestProtectorsOfUsesSelectorOfCell(t *testing.T) {
 	web := map[string]string{"app": "web"}

@@ -39,8 +39,9 @@ webhook with --scheduling. It exempts the same namespaces. If no webhook answers
 Fail.
 
 With --root-guard it prints the ValidatingWebhookConfiguration for deletions of namespaces, workloads and other objects that floors depend
-on. Set --core, --cell or both, according to the roles of the cluster; separate several cells of one cluster by commas. If no webhook
-answers, the deletions are allowed; the pods stay protected.` + staticHelp
+on. Set --core, --cell or both, according to the roles of the cluster; separate several cells of one cluster by commas. A worker with
+shares is a core, too: set --core to the name of that cluster in webhook --core. If no webhook answers, the deletions are allowed; the pods
+stay protected.` + staticHelp
 
 func webhookConfigCommand() *cobra.Command {
 	var (

@@ -140,7 +140,7 @@ func propertyTests() []string {
 func shareProofs() []proof {
 	return []proof{
 		{"properties of shares", []string{
-			"./internal/core/floorshare", "./internal/core/quota", "./internal/core/removal", "./aggregator", "./webhook",
+			"./internal/core/floorshare", "./internal/core/quota", "./internal/core/removal", "./internal/core/rootguard", "./aggregator", "./webhook",
 		}, "^(" + strings.Join([]string{
 			"TestMayRecord", "TestKeepsFloor", "TestSharesRiseToReplaceADiscountedCell",
 			"TestDeletedCellStaysUntilOtherSharesKeepTheFloor", "TestSharesDoNotRelyOnASilentCell",
@@ -151,7 +151,7 @@ func shareProofs() []proof {
 			"TestSurplusShareEnds", "TestShareOfRestoredClusterIsNotConfirmed", "TestShareWithTooFewPodsIsReadLive",
 			"TestDecidingFor", "TestPendingChargeFollowsACellThatEnters", "TestPendingChargeFollowsACellThatLeaves",
 			"TestPendingChargeReducesTheBudgetOfANewShare", "TestBreakGlassRemovalWhileACellEntersIsCharged",
-			"TestAllBreakGlassRemovalsAreChargedToTheDecidingObject",
+			"TestAllBreakGlassRemovalsAreChargedToTheDecidingObject", "TestWorkerDependsOnItsShares", "TestEachProtectorVisitsShares",
 		}, "|") + ")$"},
 		{"simulation of shares", []string{"./e2e/harness/simulation"}, "^TestShareSeeds$"},
 	}
