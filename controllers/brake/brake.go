@@ -85,7 +85,9 @@ func (b *Brake) Decide(ctx context.Context, request brake.Request) (brake.Answer
 	}
 	switch answer.Verdict {
 	case brake.Granted:
-		b.metrics.decisions.WithLabelValues(string(brake.Granted)).Inc()
+		if answer.Grants != nil { // otherwise it was granted before, and counted
+			b.metrics.decisions.WithLabelValues(string(brake.Granted)).Inc()
+		}
 		log.FromContext(ctx).Info("Granted large decrease", "protector", klog.KObj(request.Protector), "cause", request.Cause,
 			"budget", budget, "left", answer.Left-len(answer.Grants))
 	case brake.Held:
@@ -110,8 +112,8 @@ func (b *Brake) Withdraw(ctx context.Context, p *v1alpha1.PodProtector) error {
 	})
 }
 
-// DescribeDecrease returns how a change of a spec weakens a protector, and whether that is a large decrease.
-func (b *Brake) DescribeDecrease(before, after *v1alpha1.PodProtector) (effect string, large bool) {
+// DescribeDecrease returns how a change of a spec weakens a protector.
+func (b *Brake) DescribeDecrease(before, after *v1alpha1.PodProtector) brake.Weakening {
 	_, limits := brake.BudgetOf(before, b.Limits)
 	return brake.DescribeWeakening(before, after, brake.Reference(before, limits.Window, b.Now()))
 }

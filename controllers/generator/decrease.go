@@ -21,8 +21,8 @@ type Brake interface {
 	Decide(ctx context.Context, request brake.Request) (brake.Answer, error)
 	// Withdraw removes the record: the decrease is no longer wanted.
 	Withdraw(ctx context.Context, p *v1alpha1.PodProtector) error
-	// DescribeDecrease returns how a change of a spec weakens a protector, and whether that is a large decrease.
-	DescribeDecrease(before, after *v1alpha1.PodProtector) (effect string, large bool)
+	// DescribeDecrease returns how a change of a spec weakens a protector.
+	DescribeDecrease(before, after *v1alpha1.PodProtector) brake.Weakening
 	// FloorReference returns the AnnotationFloorReference that the protector should then have; empty means none.
 	FloorReference(before, after *v1alpha1.PodProtector) string
 }
@@ -33,6 +33,7 @@ type decreaseLimiter struct {
 	// brake decides; nil grants all decreases at once.
 	brake   Brake
 	live    client.Reader
+	applier *applier
 	kinds   *Kinds
 	source  *sourceEvents
 	retries *retries
@@ -79,10 +80,11 @@ var errOutdated = errors.New("the cache is outdated")
 
 // limit returns the part of the wanted protector that may be applied now; all of it, unless that is a large decrease. It also returns
 // the protector that it decided on, which it read from the API server: to a cache that lags, a large decrease may look like a small one.
+// What it returns may be applied to that version of the protector only.
 func (l *decreaseLimiter) limit(
 	ctx context.Context, ref policy.Ref, source client.Object, cached *v1alpha1.PodProtector, wanted policy.Protector, choice policy.Choice,
 ) (*v1alpha1.PodProtector, policy.Protector, error) {
-	if _, isPending := brake.PendingOf(cached); l.brake == nil || !isPending && !differs(cached, wanted) {
+	if _, isPending := brake.PendingOf(cached); (l.brake == nil || !isPending) && !differs(cached, wanted) {
 		return cached, wanted, nil
 	}
 	live, err := get(ctx, l.live, client.ObjectKeyFromObject(cached), &v1alpha1.PodProtector{})
@@ -92,7 +94,10 @@ func (l *decreaseLimiter) limit(
 	if live == nil || live.UID != cached.UID {
 		return cached, wanted, errOutdated
 	}
-	wanted, err = l.limitLive(ctx, ref, source, live, wanted, choice)
+	wanted = withRestoreMark(live, wanted)
+	if l.brake != nil {
+		wanted, err = l.limitLive(ctx, ref, source, live, wanted, choice)
+	}
 	return live, wanted, err
 }
 
@@ -100,21 +105,28 @@ func (l *decreaseLimiter) limit(
 func (l *decreaseLimiter) limitLive(
 	ctx context.Context, ref policy.Ref, source client.Object, protector *v1alpha1.PodProtector, wanted policy.Protector, choice policy.Choice,
 ) (policy.Protector, error) {
-	after := protectorAfterApply(protector, wanted)
-	effect, large := l.brake.DescribeDecrease(protector, after)
-	if large {
+	after, err := l.applier.predict(ctx, protector, wanted)
+	if err != nil {
+		return wanted, err
+	}
+	isHeld, weakening := false, l.brake.DescribeDecrease(protector, after)
+	if weakening.IsLarge() {
 		if err := l.checkSource(ctx, ref, source, wanted, choice); err != nil {
 			return wanted, err
 		}
 		verdict, err := l.decide(ctx, ref, brake.Request{
-			Protector: protector, Source: source, Effect: effect, Cause: fmt.Sprintf("%s, or its policy, changed", ref),
+			Protector: protector, Source: source, Effect: weakening.Effect, Cause: fmt.Sprintf("%s, or its policy, changed", ref),
 		})
 		if err != nil {
 			return wanted, err
 		}
-		if verdict != brake.Granted {
-			return withCurrentProtection(protector, wanted), nil
+		if isHeld = verdict != brake.Granted; isHeld {
+			wanted = withCurrentProtection(protector, wanted, weakening)
+			weakening.Keep(&after.Spec, &protector.Spec)
 		}
+	}
+	if isHeld && hasSameFloor(protector, after) {
+		return wanted, nil
 	}
 	// An expired reference is set to the empty value. That also overrides a value of the keeper: a field manager can only give up its own
 	// fields.
@@ -122,7 +134,7 @@ func (l *decreaseLimiter) limitLive(
 		wanted.Object = wanted.Object.DeepCopy()
 		wanted.Object.Annotations[v1alpha1.AnnotationFloorReference] = reference
 	}
-	if differs(protector, wanted) {
+	if isHeld || differs(protector, wanted) {
 		return wanted, nil
 	}
 	return wanted, l.withdrawUnwanted(ctx, ref, source, protector, wanted, choice)

@@ -48,7 +48,8 @@ func newReconciler(d dependencies) *Reconciler {
 	retry := &retries{}
 	policies := &policyChooser{cache: d.client, live: d.live, kinds: d.kinds, selector: d.selector}
 	onSource := &sourceEvents{recorder: d.events, selector: d.selector}
-	decreases := &decreaseLimiter{brake: d.brake, live: d.live, kinds: d.kinds, source: onSource, retries: retry}
+	apply := &applier{d.client}
+	decreases := &decreaseLimiter{brake: d.brake, live: d.live, applier: apply, kinds: d.kinds, source: onSource, retries: retry}
 	conditions := &conditionWriter{clusters.Announcer{Status: d.client, Live: d.live, Events: d.events, Owner: Name, Action: "Resolve"}}
 	finalizer := &sourceFinalizer{d.client, d.kinds}
 	release := &releaser{
@@ -59,7 +60,7 @@ func newReconciler(d dependencies) *Reconciler {
 		cache: d.client, kinds: d.kinds, policies: policies, releaser: release, source: onSource, retries: retry, metrics: d.metrics, tracer: d.tracer,
 		retainer: &retainer{cache: d.client, live: d.live, kinds: d.kinds, decreases: decreases, conditions: conditions, releaser: release},
 		protection: &protection{
-			live: d.live, kinds: d.kinds, losses: d.losses, applier: &applier{d.client}, decreases: decreases, conditions: conditions,
+			live: d.live, kinds: d.kinds, losses: d.losses, applier: apply, decreases: decreases, conditions: conditions,
 			finalizer: finalizer, releaser: release, events: d.events, source: onSource, retries: retry, metrics: d.metrics,
 		},
 	}

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -81,6 +83,9 @@ func (p *protection) protect(
 	return result, p.releaser.releaseRemovedParts(ctx, ref, source, protectors, wanted)
 }
 
+// maxConflicts bounds the attempts to change a protector. In a storm, webhooks change its status many times a second.
+const maxConflicts = 5
+
 // ensureProtector gives a source one of its protectors.
 func (p *protection) ensureProtector(
 	ctx context.Context, ref policy.Ref, source client.Object, protector *v1alpha1.PodProtector, wanted policy.Protector, choice policy.Choice,
@@ -92,23 +97,45 @@ func (p *protection) ensureProtector(
 		// Only another finalizer keeps it. The generator cannot add its own again, so it creates a new one after the deletion.
 		return outdated, nil
 	}
-	protector, wanted, err := p.decreases.limit(ctx, ref, source, protector, wanted, choice)
-	if errors.Is(err, errOutdated) {
+	live, limited, err := p.change(ctx, ref, source, protector, wanted, choice)
+	for range maxConflicts - 1 {
+		if !apierrors.IsConflict(err) {
+			break
+		}
+		live, limited, err = p.change(ctx, ref, source, protector, wanted, choice) // the decision may be another one on the newest version
+	}
+	switch {
+	case errors.Is(err, errOutdated):
 		return outdated, nil
-	} else if err != nil {
-		return "", err
+	case isInvalidSpec(err):
+		return p.reportRefusal(source, err)
+	case apierrors.IsConflict(err):
+		p.retries.retryAfter(ref, time.Second) // the watch ignores changes of the status, so that no event may follow
+		return outdated, nil
+	case err != nil:
+		return classifyWriteError(err, "change the PodProtector")
+	}
+	return p.announceExisting(ctx, ref, source, live, existingSourceCondition(ref, live, limited, choice))
+}
+
+// change makes an existing protector as its source wants it, as far as the brake grants that. It returns the version that it decided on and what it
+// applied. The error is a conflict if the protector has changed since that version.
+func (p *protection) change(
+	ctx context.Context, ref policy.Ref, source client.Object, cached *v1alpha1.PodProtector, wanted policy.Protector, choice policy.Choice,
+) (*v1alpha1.PodProtector, policy.Protector, error) {
+	protector, wanted, err := p.decreases.limit(ctx, ref, source, cached, wanted, choice)
+	if err != nil {
+		return protector, wanted, err
 	}
 	if differs(protector, wanted) {
-		if err := p.applier.correctDrift(ctx, protector, wanted); isInvalidSpec(err) {
-			return p.reportRefusal(source, err)
-		} else if err != nil {
-			return classifyWriteError(err, "apply the PodProtector")
+		if err := p.applier.correctDrift(ctx, protector, wanted); err != nil {
+			return protector, wanted, err
 		}
 		p.metrics.writes.WithLabelValues("update").Inc()
 		p.source.emitProtected(source, protector, wanted)
 		log.FromContext(ctx).Info("Updated PodProtector", "protector", klog.KObj(protector), "floor", wanted.Object.Spec.MinAvailable)
 	}
-	return p.announceExisting(ctx, ref, source, protector, existingSourceCondition(ref, protector, wanted, choice))
+	return protector, wanted, nil
 }
 
 // announceExisting writes the condition of a protector whose source exists. A leader that was paused may see a source that was deleted since, and
@@ -153,7 +180,7 @@ func (p *protection) create(
 		return outdated, nil
 	}
 	p.markPossiblyRestored(source, wanted.Object)
-	if err := p.applier.apply(ctx, wanted, ""); isInvalidSpec(err) {
+	if err := p.applier.create(ctx, wanted); isInvalidSpec(err) {
 		return p.reportRefusal(source, err)
 	} else if err != nil {
 		return classifyWriteError(err, "create the PodProtector")

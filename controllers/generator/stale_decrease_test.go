@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -30,7 +31,7 @@ func (b *holdingBrake) Withdraw(_ context.Context, p *v1alpha1.PodProtector) err
 	return nil
 }
 
-func (*holdingBrake) DescribeDecrease(before, after *v1alpha1.PodProtector) (effect string, large bool) {
+func (*holdingBrake) DescribeDecrease(before, after *v1alpha1.PodProtector) core.Weakening {
 	return core.DescribeWeakening(before, after, 0)
 }
 
@@ -203,4 +204,63 @@ func TestNewerRecordIsNotWithdrawn(t *testing.T) {
 		meta.IsStatusConditionTrue(read.Status.Conditions, v1alpha1.ConditionDecreasePending) {
 		t.Errorf("got the conditions %+v, %v, want nothing pending", read.Status.Conditions, err)
 	}
+}
+
+// pausingClient runs a function before its next apply, as if the process were paused there.
+type pausingClient struct {
+	client.Client
+	pause func()
+}
+
+func (c *pausingClient) Apply(ctx context.Context, object runtime.ApplyConfiguration, options ...client.ApplyOption) error {
+	if pause := c.pause; pause != nil {
+		c.pause = nil
+		pause()
+	}
+	return c.Client.Apply(ctx, object, options...)
+}
+
+// A leader decides, and is paused before it writes. Meanwhile another leader raises the floor, or creates the protector.
+func TestPausedLeaderDoesNotWriteOverHigherFloor(t *testing.T) {
+	for claim, existed := range map[string]bool{"an update": true, "a creation": false} {
+		t.Run(claim, func(t *testing.T) {
+			p := newFixture(t)
+			web, protector := p.createWebWithProtector() // a floor of 7 of 10
+			protectors := []*v1alpha1.PodProtector{protector}
+			if !existed {
+				p.deleteWithFinalizers(protector)
+				protectors = nil
+			}
+			edit(p, web, func(d *appsv1.Deployment) { *d.Spec.Replicas = 8 })
+			stale := web.DeepCopy() // which wants 6: a small decrease
+			paused, other := p.reconciler(&holdingBrake{}), p.reconciler(&holdingBrake{})
+			paused.protection.applier.client = &pausingClient{Client: p.Client, pause: func() {
+				edit(p, web, func(d *appsv1.Deployment) { *d.Spec.Replicas = 60 })
+				if _, err := other.reconcileProtectors(t.Context(), p.ref("web"), web, protectors); err != nil {
+					t.Fatal(err)
+				}
+			}}
+			got, err := paused.reconcileProtectors(t.Context(), p.ref("web"), stale, protectors)
+			if err != nil || got != outdated {
+				t.Errorf("reconcileProtectors() = %q, %v, want %q", got, err, outdated)
+			}
+			p.waitForProtector("deployment-web", "the higher floor stays", hasFloor(42))
+		})
+	}
+}
+
+// In a storm, webhooks write the status all the time. A floor rises all the same.
+func TestFloorRisesAlthoughStatusChangesMeanwhile(t *testing.T) {
+	p := newFixture(t)
+	web, protector := p.createWebWithProtector()
+	edit(p, web, func(d *appsv1.Deployment) { *d.Spec.Replicas = 60 })
+	r := p.reconciler(&holdingBrake{})
+	r.protection.applier.client = &pausingClient{Client: p.Client, pause: func() {
+		p.recordPendingDecrease(protector.DeepCopy(), v1alpha1.ReasonQuietPeriod)
+	}}
+	got, err := r.reconcileProtectors(t.Context(), p.ref("web"), web, []*v1alpha1.PodProtector{protector})
+	if err != nil || got != protected {
+		t.Errorf("reconcileProtectors() = %q, %v, want %q", got, err, protected)
+	}
+	p.waitForProtector("deployment-web", "the floor rises", hasFloor(42))
 }

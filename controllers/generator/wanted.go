@@ -1,12 +1,16 @@
 package generator
 
 import (
+	"cmp"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/utils/ptr"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/brake"
 	"github.com/breakwater-k8s/breakwater/internal/core/policy"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
 // differs reports whether a protector differs from wanted in a field that the generator owns. A field that its policy no longer sets shows
@@ -21,7 +25,7 @@ func differs(protector *v1alpha1.PodProtector, wanted policy.Protector) bool {
 		}) ||
 		!equality.Semantic.DeepEqual(have.MinAvailable, want.MinAvailable) ||
 		!equality.Semantic.DeepEqual(have.MaxUnavailable, want.MaxUnavailable) ||
-		have.TargetRef != nil ||
+		!equality.Semantic.DeepEqual(have.TargetRef, want.TargetRef) ||
 		have.MinReadySeconds != want.MinReadySeconds ||
 		!equality.Semantic.DeepEqual(have.Selector, want.Selector) ||
 		want.Criterion != "" && have.Criterion != want.Criterion ||
@@ -56,43 +60,55 @@ func containsAll(all, part map[string]string) bool {
 	return true
 }
 
-// protectorAfterApply returns a protector as it will be when the generator has applied wanted.
+// protectorAfterApply returns a protector as it will be when the generator has applied wanted, if the generator owns no field that wanted does not
+// set.
 func protectorAfterApply(protector *v1alpha1.PodProtector, wanted policy.Protector) *v1alpha1.PodProtector {
 	after := protector.DeepCopy()
 	to, want := &after.Spec, &wanted.Object.Spec
-	to.MinAvailable, to.MaxUnavailable, to.Selector, to.MinReadySeconds = want.MinAvailable, want.MaxUnavailable, want.Selector, want.MinReadySeconds
-	if want.Criterion != "" {
-		to.Criterion = want.Criterion
+	setFloorAndCoverage(to, want)
+	to.MinReadySeconds = want.MinReadySeconds
+	to.Criterion = cmp.Or(want.Criterion, to.Criterion)
+	to.CoreOutage = cmp.Or(want.CoreOutage, to.CoreOutage)
+	to.TargetRemovalPolicy = cmp.Or(want.TargetRemovalPolicy, to.TargetRemovalPolicy)
+	to.ExemptPodSelector = cmp.Or(want.ExemptPodSelector, to.ExemptPodSelector)
+	to.Spread = cmp.Or(want.Spread, to.Spread)
+	if wanted.Tuning != nil {
+		to.AdmissionHistory.UpdateTimeoutSeconds = cmp.Or(wanted.Tuning.UpdateTimeoutSeconds, to.AdmissionHistory.UpdateTimeoutSeconds)
 	}
-	if want.ExemptPodSelector != nil {
-		to.ExemptPodSelector = want.ExemptPodSelector
-	}
-	if len(want.Operations) > 0 {
-		// Operations that a user added stay. A record that cannot be parsed has no operations to remove.
-		origin, _ := policy.OriginOf(protector)
-		to.Operations = slices.DeleteFunc(slices.Clone(to.Operations), func(o v1alpha1.Operation) bool {
-			return slices.Contains(origin.Operations, o) && !slices.Contains(want.Operations, o)
-		})
-		for _, o := range want.Operations {
-			if !slices.Contains(to.Operations, o) {
-				to.Operations = append(to.Operations, o)
-			}
+	for _, o := range want.Operations {
+		if !slices.Contains(to.Operations, o) {
+			to.Operations = append(to.Operations, o)
 		}
 	}
 	return after
 }
 
-// withCurrentProtection returns wanted with the present protection of the protector: drift of the other fields is still corrected.
-func withCurrentProtection(protector *v1alpha1.PodProtector, wanted policy.Protector) policy.Protector {
+// setFloorAndCoverage sets the fields that the generator writes even if other clients set an alternative of them.
+func setFloorAndCoverage(to, from *v1alpha1.PodProtectorSpec) {
+	to.MinAvailable, to.MaxUnavailable, to.Selector, to.TargetRef = from.MinAvailable, from.MaxUnavailable, from.Selector, from.TargetRef
+}
+
+// hasSameRecord reports whether wanted results from the rule that the protector records. The generator then owns no field that wanted does not set.
+func hasSameRecord(protector *v1alpha1.PodProtector, wanted policy.Protector) bool {
+	return !slices.ContainsFunc([]string{v1alpha1.AnnotationPolicy, v1alpha1.AnnotationPolicyRule}, func(key string) bool {
+		return protector.Annotations[key] != wanted.Object.Annotations[key]
+	})
+}
+
+// hasSameFloor reports whether two protectors have the same floor in their specs.
+func hasSameFloor(a, b *v1alpha1.PodProtector) bool {
+	return equality.Semantic.DeepEqual(a.Spec.MinAvailable, b.Spec.MinAvailable) && equality.Semantic.DeepEqual(a.Spec.MaxUnavailable, b.Spec.MaxUnavailable)
+}
+
+// withCurrentProtection returns wanted without what it would weaken: drift of the other fields is still corrected, and a floor may rise. It keeps the
+// record of the rule, by which the decrease is still found.
+func withCurrentProtection(protector *v1alpha1.PodProtector, wanted policy.Protector, weakening brake.Weakening) policy.Protector {
 	wanted.Object = wanted.Object.DeepCopy()
-	to, have := &wanted.Object.Spec, &protector.Spec
-	to.MinAvailable, to.MaxUnavailable, to.Selector = have.MinAvailable, have.MaxUnavailable, have.Selector
-	to.MinReadySeconds, to.ExemptPodSelector = have.MinReadySeconds, have.ExemptPodSelector
-	if to.Criterion != "" {
-		to.Criterion = have.Criterion
-	}
-	if len(to.Operations) > 0 {
-		to.Operations = have.Operations
+	weakening.Keep(&wanted.Object.Spec, &protector.Spec)
+	if timeout := wanted.Object.Spec.AdmissionHistory.UpdateTimeoutSeconds; timeout != nil {
+		tuning := ptr.Deref(wanted.Tuning, v1alpha1.AdmissionHistoryTuning{})
+		tuning.UpdateTimeoutSeconds = timeout
+		wanted.Tuning = &tuning
 	}
 	for _, key := range []string{v1alpha1.AnnotationPolicy, v1alpha1.AnnotationPolicyRule, v1alpha1.AnnotationFloorReference} {
 		if value, ok := protector.Annotations[key]; ok {
@@ -100,6 +116,15 @@ func withCurrentProtection(protector *v1alpha1.PodProtector, wanted policy.Prote
 		} else {
 			delete(wanted.Object.Annotations, key)
 		}
+	}
+	return wanted
+}
+
+// withRestoreMark returns wanted with the mark of a protector that waits for its status. The generator gave it, and would remove it by an apply without it.
+func withRestoreMark(protector *v1alpha1.PodProtector, wanted policy.Protector) policy.Protector {
+	if quota.IsRestorePending(protector) {
+		wanted.Object = wanted.Object.DeepCopy()
+		wanted.Object.Annotations[v1alpha1.AnnotationRestored] = protector.Annotations[v1alpha1.AnnotationRestored]
 	}
 	return wanted
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -24,28 +23,6 @@ func DescribeRelease(p *v1alpha1.PodProtector) (effect string, large bool) {
 		return "", false
 	default:
 		return fmt.Sprintf("release the floor of %d", floor), true
-	}
-}
-
-// DescribeWeakening describes how a change of a protector's spec weakens it, as "lower the floor from 8 to 2", and reports whether that is a
-// large decrease. It is large if the floor falls by half or more, or if the change leaves out pods that the protector covered or
-// operations that it denied. reference is the highest floor of the current window, or 0 if that is the current one.
-func DescribeWeakening(before, after *v1alpha1.PodProtector, reference int) (effect string, large bool) {
-	if effect, large := describeLowering(before, after, reference); large {
-		return effect, true
-	}
-	from, to := &before.Spec, &after.Spec
-	switch {
-	case to.ExemptPodSelector != nil && !equality.Semantic.DeepEqual(from.ExemptPodSelector, to.ExemptPodSelector):
-		return "change exemptPodSelector", true
-	case from.Selector != nil && !equality.Semantic.DeepEqual(from.Selector, to.Selector):
-		return "change selector", true
-	case slices.ContainsFunc(from.Operations, func(o v1alpha1.Operation) bool { return !slices.Contains(to.Operations, o) }):
-		return fmt.Sprintf("change operations from %v to %v", from.Operations, to.Operations), true
-	case strength(to.Criterion) < strength(from.Criterion):
-		return fmt.Sprintf("change criterion from %s to %s", from.Criterion, to.Criterion), true
-	default:
-		return "", false
 	}
 }
 
@@ -98,10 +75,6 @@ func percent(p *v1alpha1.PodProtector) (percent int, ok bool) {
 }
 
 func isLarge(from, to int) bool { return to < from && 2*to <= from }
-
-func strength(c v1alpha1.Criterion) int {
-	return slices.Index([]v1alpha1.Criterion{v1alpha1.CriterionScheduled, v1alpha1.CriterionRunning, v1alpha1.CriterionReady, v1alpha1.CriterionAvailable, ""}, c)
-}
 
 // maxFormerFloors is the maximum number of floors that AnnotationFloorReference records.
 const maxFormerFloors = 16

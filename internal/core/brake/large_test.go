@@ -72,8 +72,8 @@ func TestDescribeWeakening(t *testing.T) {
 		"other pods":                                          {protector("8"), protector("8", func(p *v1alpha1.PodProtector) { p.Spec.Selector = &v1alpha1.PodSelector{} }), 0, true},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			if what, got := DescribeWeakening(c.before, c.after, c.reference); got != c.want || got && what == "" {
-				t.Errorf("DescribeWeakening() = %q, %v, want %v", what, got, c.want)
+			if got := DescribeWeakening(c.before, c.after, c.reference); got.IsLarge() != c.want || got.IsLarge() != (got.Effect != "") {
+				t.Errorf("DescribeWeakening() = %q, want a large decrease: %v", got.Effect, c.want)
 			}
 		})
 	}
