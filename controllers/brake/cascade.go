@@ -25,11 +25,11 @@ func (b *Brake) cascadeCause(ctx context.Context, request brake.Request, limits 
 		return request.Cascade, nil
 	}
 	namespace := clusters.EmptyNamespace()
-	err = b.Live.Get(ctx, client.ObjectKey{Name: request.Deleted.GetNamespace()}, namespace)
+	err = b.Live.Get(ctx, client.ObjectKey{Name: request.Protector.Namespace}, namespace)
 	if client.IgnoreNotFound(err) != nil {
-		return "", fmt.Errorf("get namespace %s: %w", request.Deleted.GetNamespace(), err)
+		return "", fmt.Errorf("get namespace %s: %w", request.Protector.Namespace, err)
 	}
-	return brake.CascadeOf(request.Deleted, err != nil || namespace.DeletionTimestamp != nil, func(owner metav1.OwnerReference) (string, error) {
+	return brake.CascadeOf(request, err != nil || namespace.DeletionTimestamp != nil, func(owner metav1.OwnerReference) (string, error) {
 		return b.ownerDeletionCause(ctx, request.Deleted.GetNamespace(), owner)
 	})
 }
@@ -49,8 +49,11 @@ func (b *Brake) ownerDeletionCause(ctx context.Context, namespace string, owner 
 	object := &metav1.PartialObjectMetadata{}
 	object.SetGroupVersionKind(kind)
 	key := client.ObjectKey{Namespace: namespace, Name: owner.Name}
-	if mapping.Scope.Name() == meta.RESTScopeNameRoot {
+	switch {
+	case mapping.Scope.Name() == meta.RESTScopeNameRoot:
 		key.Namespace = ""
+	case namespace == "": // the owner of an object of the cluster must be one as well
+		return name + " cannot be found", nil
 	}
 	err = b.Live.Get(ctx, key, object)
 	switch {

@@ -65,7 +65,7 @@ func (l *decreaseLimiter) decideRelease(
 	case l.brake == nil:
 		return brake.Granted, nil
 	}
-	request := brake.Request{Protector: protector, Cause: cause.text, Effect: effect, Cascade: cause.cascade}
+	request := brake.Request{Protector: protector, Cause: cause.text, Effect: effect, Cascade: cause.cascade, Deleted: cause.policy}
 	if source != nil {
 		request.Source = source
 		if source.GetDeletionTimestamp() != nil {
@@ -115,7 +115,7 @@ func (l *decreaseLimiter) limitLive(
 			return wanted, err
 		}
 		verdict, err := l.decide(ctx, ref, brake.Request{
-			Protector: protector, Source: source, Effect: weakening.Effect, Cause: fmt.Sprintf("%s, or its policy, changed", ref),
+			Protector: protector, Source: source, Deleted: choice.Deleted, Effect: weakening.Effect, Cause: fmt.Sprintf("%s, or its policy, changed", ref),
 		})
 		if err != nil {
 			return wanted, err

@@ -178,6 +178,59 @@ func TestCascadeIsHeldUntilConfirmed(t *testing.T) {
 	}
 }
 
+// The controller of a namespace, or the garbage collector, may delete a policy long before the workloads. What the policy protected then has a source
+// that no component has deleted.
+func TestCascadeThatDeletesThePolicyIsHeld(t *testing.T) {
+	for claim, c := range map[string]struct {
+		owned, replaced bool
+	}{
+		"deletion of the namespace":                                   {},
+		"deletion of the owner of the policy":                         {owned: true},
+		"deletion of the namespace while a weaker policy takes over":  {replaced: true},
+		"deletion of the owner, while a weaker policy takes over too": {owned: true, replaced: true},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			p := newFixture(t)
+			configMaps := brake.OwnerRules(schema.GroupResource{Resource: "configmaps"})
+			p.startWith(p.account(slices.Concat(ClusterRules(), brake.Rules(), configMaps)), limitOfTwoDecreases())
+			owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: "owner"}}
+			p.create(owner)
+			// The grants are in this namespace, which accepts no new object when it is being deleted.
+			p.create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: core.ConfigMapName}})
+			if c.replaced {
+				p.create(p.clusterPolicy("weak", "10%"))
+			}
+			policy := p.policy("all", "90%", func(pp *v1alpha1.ProtectionPolicy) {
+				pp.Spec.TargetRemovalPolicy = v1alpha1.TargetRemovalRelease
+				if c.owned {
+					pp.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID}}
+				}
+			})
+			p.create(policy)
+			p.waitForPolicyFinalizer(policy)
+			web := p.unlabeledDeployment("web")
+			p.create(web)
+			p.waitForProtector("deployment-web", "the policy applies", hasPolicyAndFloor("ProtectionPolicy/all", 9))
+			if c.owned {
+				p.delete(owner)
+			} else {
+				p.delete(p.ownNamespace())
+			}
+			p.delete(policy)
+			protector := p.waitUntilDecreasesHeld([]*appsv1.Deployment{web}, v1alpha1.ReasonCascade)[0]
+			if !hasFloor(9)(protector) {
+				t.Errorf("got the floor %s, want 9", protector.Spec.MinAvailable)
+			}
+			p.confirm(protector)
+			if c.replaced {
+				p.waitForProtector("deployment-web", "the confirmed floor of the other policy", hasFloor(1))
+			} else {
+				p.waitUntilDeleted(protector)
+			}
+		})
+	}
+}
+
 // A source that exists again undoes the cascade: a decrease that it requests is a separate one.
 func TestDecreaseOfRecreatedSourceIsNotACascade(t *testing.T) {
 	p := newFixture(t)

@@ -23,6 +23,8 @@ type releaseCause struct {
 	text string
 	// cascade is why the deletion is known to be a cascade; empty if that is not known.
 	cascade string
+	// policy is the policy whose deletion is the cause; nil for another cause.
+	policy metav1.Object
 	// heldCondition is the condition TargetResolved of protectors whose release is held; nil leaves it unchanged.
 	heldCondition *clusters.Announcement
 }
@@ -36,7 +38,7 @@ func deletedCause(ref policy.Ref) releaseCause {
 
 // optedOutCause returns the cause if the source exists. If its policy is the reason, the condition records that the policy was deleted.
 func optedOutCause(ref policy.Ref, choice policy.Choice) releaseCause {
-	cause := releaseCause{text: fmt.Sprintf("%s is not to be protected (%s)", ref, choice.Message)}
+	cause := releaseCause{text: fmt.Sprintf("%s is not to be protected (%s)", ref, choice.Message), policy: choice.Deleted}
 	if choice.Reason != "" {
 		condition := targetResolvedCondition(metav1.ConditionFalse, choice.Reason, fmt.Sprintf(
 			"%s. This PodProtector stays in force while its release is pending: see the condition %s.",

@@ -17,13 +17,14 @@ func (r Request) IsConfirmed(namespace map[string]string, now time.Time) bool {
 		r.Deleted != nil && confirm.Confirmed(r.Deleted.GetAnnotations(), now) || confirm.Confirmed(namespace, now)
 }
 
-// CascadeOf returns the reason why the deletion of an object is part of a cascade, or "" if it is not. namespaceGone reports whether
-// its namespace is being deleted. ownerGone returns a clause if an owner was deleted, or may have been, and "" if the owner exists.
-func CascadeOf(deleted metav1.Object, namespaceDeleted bool, ownerDeleted func(metav1.OwnerReference) (string, error)) (why string, err error) {
+// CascadeOf returns the reason why the deletion that causes a request is part of a cascade, or "" if it is not. namespaceDeleted reports whether the
+// namespace of the protector is being deleted: then the deletion of a policy of all namespaces is not evidence of intent, either. ownerDeleted returns
+// a clause if an owner was deleted, or may have been, and "" if the owner exists.
+func CascadeOf(r Request, namespaceDeleted bool, ownerDeleted func(metav1.OwnerReference) (string, error)) (why string, err error) {
 	if namespaceDeleted {
-		return fmt.Sprintf("namespace %q is being deleted", deleted.GetNamespace()), nil
+		return fmt.Sprintf("namespace %q is being deleted", r.Protector.Namespace), nil
 	}
-	for _, owner := range deleted.GetOwnerReferences() {
+	for _, owner := range r.Deleted.GetOwnerReferences() {
 		gone, err := ownerDeleted(owner)
 		if err != nil || gone == "" {
 			return "", err // the garbage collector does not delete an object that still has an owner

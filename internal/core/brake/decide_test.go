@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
@@ -83,6 +84,38 @@ func TestDecide(t *testing.T) {
 				t.Errorf("Decide() = %s with grants %v, want none", got.Verdict, got.Grants)
 			}
 		})
+	}
+}
+
+func TestCascadeOf(t *testing.T) {
+	owned := metav1.ObjectMeta{Namespace: "shop", Name: "web", OwnerReferences: []metav1.OwnerReference{{Name: "one"}, {Name: "two"}}}
+	ofCluster := metav1.ObjectMeta{Name: "policy"}
+	deleted := func(names ...string) func(metav1.OwnerReference) (string, error) {
+		return func(owner metav1.OwnerReference) (string, error) {
+			if slices.Contains(names, owner.Name) {
+				return owner.Name + " was deleted", nil
+			}
+			return "", nil
+		}
+	}
+	for claim, c := range map[string]struct {
+		deleted          *metav1.ObjectMeta
+		namespaceDeleted bool
+		ownerDeleted     func(metav1.OwnerReference) (string, error)
+		want             string
+	}{
+		"an explicit deletion":               {&ofCluster, false, deleted(), ""},
+		"with the namespace":                 {&owned, true, deleted(), `namespace "shop" is being deleted`},
+		"a policy of the cluster, meanwhile": {&ofCluster, true, deleted(), `namespace "shop" is being deleted`},
+		"with all owners":                    {&owned, false, deleted("one", "two"), "two was deleted"},
+		"while an owner exists":              {&owned, false, deleted("one"), ""},
+	} {
+		p := protector("8")
+		p.Namespace = "shop"
+		got, err := CascadeOf(Request{Protector: p, Deleted: c.deleted}, c.namespaceDeleted, c.ownerDeleted)
+		if err != nil || got != c.want {
+			t.Errorf("%s: CascadeOf() = %q, %v, want %q", claim, got, err, c.want)
+		}
 	}
 }
 

@@ -20,7 +20,8 @@ type Request struct {
 	Effect string
 	// Source is the workload. Its annotations can confirm the decrease. It is nil if the workload does not exist.
 	Source metav1.Object
-	// Deleted is the object whose deletion is the cause, which may be part of a cascade. It is nil if no object was deleted.
+	// Deleted is the object whose deletion is the cause, which may be part of a cascade: the workload, its policy, or the protector. It is nil if no
+	// object was deleted.
 	Deleted metav1.Object
 	// Cascade is the reason why the deletion is known to be part of a cascade, as "its CustomResourceDefinition is being deleted". It
 	// is empty if the caller must still determine that.

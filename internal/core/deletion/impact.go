@@ -117,7 +117,7 @@ func (d *plan) impactOfPolicyDeletion(p *v1alpha1.PodProtector, ref policy.Ref, 
 	switch choice.Verdict {
 	case policy.Release:
 		return impact{by: by, request: &brake.Request{
-			Protector: p, Source: source, Cause: fmt.Sprintf("%s is not to be protected (%s)", ref, choice.Message),
+			Protector: p, Source: source, Deleted: choice.Deleted, Cause: fmt.Sprintf("%s is not to be protected (%s)", ref, choice.Message),
 		}}
 	case policy.Retain:
 		return impact{by: by, result: Kept, reason: choice.Reason, explanation: choice.Message}

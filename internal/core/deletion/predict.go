@@ -269,7 +269,7 @@ func (w *State) cascadeReason(d *plan, r *brake.Request, limits brake.Limits) st
 	if r.Cascade != "" {
 		return r.Cascade
 	}
-	why, _ := brake.CascadeOf(r.Deleted, w.isNamespaceDeleted(d, r.Deleted.GetNamespace()), func(ref metav1.OwnerReference) (string, error) {
+	why, _ := brake.CascadeOf(*r, w.isNamespaceDeleted(d, r.Protector.Namespace), func(ref metav1.OwnerReference) (string, error) {
 		return w.deletedOwner(d, ref), nil
 	})
 	return why

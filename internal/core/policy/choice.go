@@ -2,6 +2,9 @@ package policy
 
 import (
 	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
@@ -24,6 +27,9 @@ type Choice struct {
 	Origin  Origin
 	// Policy is the policy that applies. It is nil if none does.
 	Policy *Policy
+	// Deleted has the metadata of the policy that generated the protectors, if its deletion causes the choice: it may be part of a cascade. Otherwise it
+	// is nil. It has no owners if the policy does not exist any more.
+	Deleted metav1.Object
 	// Reason and Message explain why a protector is retained or released. A release has a reason only if a policy causes it.
 	Reason, Message string
 }
@@ -42,15 +48,16 @@ func Choose(ranked []*Policy, c Candidate, optedIn bool, last *Origin) Choice {
 	}
 	applying := Select(ranked, c)
 	former := policyOf(ranked, last, c.Namespace)
+	deleted := deletedPolicy(former, last, c.Namespace)
 	switch {
 	case last != nil && last.Policy != "" && former == nil && !last.Removed:
 		return retain(*last, v1alpha1.ReasonPolicyVanished, fmt.Sprintf(
 			"%s no longer exists, but the generator did not see its deletion: this PodProtector stays in force by its last rule. "+
 				"Create the policy again, or, if it will not return, remove the annotation %s.", last.Policy, v1alpha1.AnnotationPolicy))
 	case applying != nil:
-		return Choice{Verdict: Protect, Origin: applying.OriginFor(c.GroupKind()), Policy: applying}
+		return Choice{Verdict: Protect, Origin: applying.OriginFor(c.GroupKind()), Policy: applying, Deleted: deleted}
 	case optedIn:
-		return Choice{Verdict: Protect}
+		return Choice{Verdict: Protect, Deleted: deleted}
 	case last == nil || last.Policy == "":
 		return Choice{Verdict: Release, Message: "it no longer has a label that requests protection"}
 	case former != nil && !former.Deleted && !former.HasFinalizer && former.Selects(c):
@@ -60,7 +67,7 @@ func Choose(ranked []*Policy, c Candidate, optedIn bool, last *Origin) Choice {
 	case former != nil && former.Spec.TargetRemovalPolicy == v1alpha1.TargetRemovalRelease,
 		former == nil && last.TargetRemovalPolicy == v1alpha1.TargetRemovalRelease:
 		// If the policy no longer exists, its record decides: the brake held the release until the policy was deleted.
-		return Choice{Verdict: Release, Reason: v1alpha1.ReasonPolicyDeleted, Message: last.Policy + " was deleted"}
+		return Choice{Verdict: Release, Deleted: deleted, Reason: v1alpha1.ReasonPolicyDeleted, Message: last.Policy + " was deleted"}
 	case former != nil && !former.Deleted:
 		return retain(*last, v1alpha1.ReasonPolicyLeft, fmt.Sprintf("%s no longer selects this workload, and no other policy does: "+
 			"this PodProtector stays in force because of its targetRemovalPolicy. %s", last.Policy, releaseHint()))
@@ -79,6 +86,22 @@ func retain(origin Origin, reason, message string) Choice {
 // releaseHint explains how a user can release a retained protector.
 func releaseHint() string {
 	return "Label the workload " + v1alpha1.LabelProtect + "=false to release it, or " + v1alpha1.LabelProtect + "=true to protect it by its strategy."
+}
+
+// deletedPolicy returns the metadata of the policy of the protectors' origin if a user or a controller deleted it. former is that policy, or nil if it
+// does not exist.
+func deletedPolicy(former *Policy, last *Origin, namespace string) metav1.Object {
+	switch {
+	case former != nil && former.Deleted:
+		return &metav1.ObjectMeta{Namespace: former.Namespace, Name: former.Name, OwnerReferences: former.OwnerReferences}
+	case former == nil && last != nil && last.Removed:
+		kind, name, _ := strings.Cut(last.Policy, "/")
+		if kind == ClusterPolicy {
+			namespace = ""
+		}
+		return &metav1.ObjectMeta{Namespace: namespace, Name: name}
+	}
+	return nil
 }
 
 // policyOf returns the policy of the protectors' origin, or nil if it does not exist.

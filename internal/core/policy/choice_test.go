@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
@@ -81,6 +82,37 @@ func TestChoose(t *testing.T) {
 				t.Errorf("Choose() = %+v, want %s by %q, reason %q", got, c.want, c.wantBy, c.reason)
 			}
 		})
+	}
+}
+
+// The deletion of a policy may be part of a cascade, whatever takes its place.
+func TestChoiceNamesDeletedPolicy(t *testing.T) {
+	owner := []metav1.OwnerReference{{Kind: "Application", Name: "shop"}}
+	deleted := testPolicy("one", func(p *Policy) {
+		p.Deleted, p.OwnerReferences, p.Spec.TargetRemovalPolicy = true, owner, v1alpha1.TargetRemovalRelease
+	})
+	last := *originOf("ProtectionPolicy/one")
+	last.TargetRemovalPolicy = v1alpha1.TargetRemovalRelease
+	removed, ofCluster := last, *originOf("ClusterProtectionPolicy/all")
+	removed.Removed, ofCluster.Removed, ofCluster.TargetRemovalPolicy = true, true, v1alpha1.TargetRemovalRelease
+	for claim, c := range map[string]struct {
+		policies []*Policy
+		label    string
+		last     Origin
+		want     metav1.Object
+	}{
+		"it is released":                      {[]*Policy{deleted}, "", last, &metav1.ObjectMeta{Namespace: "shop", Name: "one", OwnerReferences: owner}},
+		"another policy takes its place":      {[]*Policy{deleted, testPolicy("two", nil)}, "", last, &metav1.ObjectMeta{Namespace: "shop", Name: "one", OwnerReferences: owner}},
+		"the label takes its place":           {[]*Policy{deleted}, "true", last, &metav1.ObjectMeta{Namespace: "shop", Name: "one", OwnerReferences: owner}},
+		"it does not exist any more":          {nil, "", removed, &metav1.ObjectMeta{Namespace: "shop", Name: "one"}},
+		"a policy of the cluster was deleted": {nil, "", ofCluster, &metav1.ObjectMeta{Name: "all"}},
+		"a user opts out":                     {[]*Policy{deleted}, "false", last, nil},
+		"it exists":                           {[]*Policy{testPolicy("one", nil)}, "", last, nil},
+	} {
+		got := Choose(c.policies, Candidate{Ref: deploymentRef("web"), Labels: map[string]string{v1alpha1.LabelProtect: c.label}}, c.label == "true", &c.last)
+		if diff := cmp.Diff(c.want, got.Deleted); diff != "" {
+			t.Errorf("%s: Choose() names another deleted policy (-want +got):\n%s", claim, diff)
+		}
 	}
 }
 

@@ -27,6 +27,8 @@ type Policy struct {
 	Deleted bool
 	// HasFinalizer reports whether the policy has the finalizer by which the generator sees its deletion. Until then it applies to no workload.
 	HasFinalizer bool
+	// OwnerReferences are the owners with which the garbage collector deletes the policy.
+	OwnerReferences []metav1.OwnerReference
 	// Namespaces is the namespace selector of a ClusterProtectionPolicy.
 	Namespaces *v1alpha1.PodSelector
 	Spec       *v1alpha1.ProtectionPolicySpec
@@ -37,6 +39,7 @@ func NewPolicy(object metav1.Object) *Policy {
 	p := &Policy{
 		Namespace: object.GetNamespace(), Name: object.GetName(), Created: object.GetCreationTimestamp().Time,
 		Deleted: object.GetDeletionTimestamp() != nil, HasFinalizer: slices.Contains(object.GetFinalizers(), v1alpha1.FinalizerPolicy),
+		OwnerReferences: object.GetOwnerReferences(),
 	}
 	switch policy := object.(type) {
 	case *v1alpha1.ProtectionPolicy:
@@ -125,7 +128,7 @@ func precedence(p *Policy) int {
 	return 0
 }
 
-// Select returns the policy that applies to a workload. ranked must be sorted by Rank. It returns nil if none applies.
+// Select returns the policy that applies to a workload. ranked must be sorted by SortByPrecedence. It returns nil if none applies.
 func Select(ranked []*Policy, c Candidate) *Policy {
 	for _, p := range ranked {
 		if p.HasFinalizer && !p.Deleted && p.Selects(c) {
