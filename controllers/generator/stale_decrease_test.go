@@ -206,18 +206,27 @@ func TestNewerRecordIsNotWithdrawn(t *testing.T) {
 	}
 }
 
-// pausingClient runs a function before its next apply, as if the process were paused there.
+// pausingClient runs a function before its next apply or creation, as if the process were paused there.
 type pausingClient struct {
 	client.Client
 	pause func()
 }
 
 func (c *pausingClient) Apply(ctx context.Context, object runtime.ApplyConfiguration, options ...client.ApplyOption) error {
+	c.pauseOnce()
+	return c.Client.Apply(ctx, object, options...)
+}
+
+func (c *pausingClient) Create(ctx context.Context, object client.Object, options ...client.CreateOption) error {
+	c.pauseOnce()
+	return c.Client.Create(ctx, object, options...)
+}
+
+func (c *pausingClient) pauseOnce() {
 	if pause := c.pause; pause != nil {
 		c.pause = nil
 		pause()
 	}
-	return c.Client.Apply(ctx, object, options...)
 }
 
 // A leader decides, and is paused before it writes. Meanwhile another leader raises the floor, or creates the protector.
@@ -247,6 +256,21 @@ func TestPausedLeaderDoesNotWriteOverHigherFloor(t *testing.T) {
 			p.waitForProtector("deployment-web", "the higher floor stays", hasFloor(42))
 		})
 	}
+}
+
+// A leader decides on a release, and is paused before it writes. Meanwhile another leader raises the floor, since the source was created again.
+func TestPausedLeaderDoesNotReleaseChangedProtector(t *testing.T) {
+	p := newFixture(t)
+	_, protector := p.createWebWithProtector()
+	r := p.reconciler(nil)
+	r.releaser.client = &pausingClient{Client: p.Client, pause: func() {
+		edit(p, protector.DeepCopy(), func(live *v1alpha1.PodProtector) { live.Spec.MinAvailable = v1alpha1.Pods(42) })
+	}}
+	got, err := r.releaser.releaseWithoutSource(t.Context(), p.ref("web"), protector, releaseCause{text: "Deployment web was deleted"})
+	if err == nil {
+		t.Errorf("releaseWithoutSource() = %q, want an error, to decide again", got)
+	}
+	p.waitForProtector("deployment-web", "the protector with the higher floor stays", hasFloor(42))
 }
 
 // In a storm, webhooks write the status all the time. A floor rises all the same.

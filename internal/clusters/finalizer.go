@@ -25,19 +25,23 @@ func AddFinalizer(ctx context.Context, writer client.Client, kind schema.GroupVe
 	return writer.Apply(ctx, client.ApplyConfigurationFromUnstructured(fields), client.FieldOwner(owner), client.ForceOwnership)
 }
 
-// DropFinalizer removes a finalizer from an object by a JSON patch that tests what it removes, also without a resourceVersion.
-// It does not change object, which may belong to a cache.
+// DropFinalizer removes a finalizer from an object by a JSON patch that tests what it removes, also without a resourceVersion. It fails if the spec
+// has changed: the object was released as it is in object. It does not change object, which may belong to a cache.
 func DropFinalizer(ctx context.Context, writer client.Writer, object client.Object, finalizer, owner string) error {
 	position := slices.Index(object.GetFinalizers(), finalizer)
 	if position < 0 {
 		return nil
 	}
 	path := fmt.Sprintf("/metadata/finalizers/%d", position)
-	patch, err := json.Marshal([]map[string]any{
+	operations := []map[string]any{
 		{"op": "test", "path": "/metadata/uid", "value": object.GetUID()},
 		{"op": "test", "path": path, "value": finalizer},
 		{"op": "remove", "path": path},
-	})
+	}
+	if generation := object.GetGeneration(); generation > 0 { // some kinds have none
+		operations = slices.Insert(operations, 0, map[string]any{"op": "test", "path": "/metadata/generation", "value": generation})
+	}
+	patch, err := json.Marshal(operations)
 	if err != nil {
 		return err
 	}
