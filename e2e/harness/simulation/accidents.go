@@ -40,6 +40,9 @@ func (ss *sources) addSteps(steps stepTable) {
 	steps.add(func(s Step) {
 		ss.forEachSource(s, func(p SourcePlan) { ss.scaleDeployment(p, p.Replicas*s.To/100) })
 	}, ScaleSources)
+	steps.add(func(s Step) {
+		ss.forEachSource(s, func(p SourcePlan) { ss.setReadiness(p, int32(s.To)) })
+	}, SetReadiness)
 	steps.add(func(s Step) { ss.forEachSource(s, ss.createSource) }, CreateSources)
 	steps.add(func(Step) { ss.delete(apiserver.Namespaces, types.NamespacedName{Name: deletableNamespace}) }, DeleteNamespace)
 	steps.add(func(s Step) {
@@ -93,6 +96,19 @@ func (ss *sources) scaleDeployment(p SourcePlan, to int) {
 		if d, ok := o.(*appsv1.Deployment); ok && *d.Spec.Replicas != int32(to) {
 			replicas := int32(to)
 			d.Spec.Replicas = &replicas
+			d.Generation++
+		}
+	})
+}
+
+// setReadiness sets minReadySeconds of a Deployment without pods. The Deployment of the pods would count them otherwise.
+func (ss *sources) setReadiness(p SourcePlan, seconds int32) {
+	if p.Name == sourceName {
+		return
+	}
+	ss.updateObject("deployments", p.key(), func(o client.Object) {
+		if d, ok := o.(*appsv1.Deployment); ok && d.Spec.MinReadySeconds != seconds {
+			d.Spec.MinReadySeconds = seconds
 			d.Generation++
 		}
 	})

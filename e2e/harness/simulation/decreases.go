@@ -91,6 +91,31 @@ func drawDecreases(s *Scenario, r *rand.Rand) {
 	}
 }
 
+// readinessStream is the random stream of changes of minReadySeconds. It was chosen so that it changes no seed that tests, mutants or docs name.
+const readinessStream = 0x7265616479a7
+
+// drawReadiness makes the workloads of a brake plan wait for pods to be ready for longer, and lowers that again, by accident or one by one. Some are scaled
+// meanwhile.
+func drawReadiness(s *Scenario, r *rand.Rand) {
+	if len(s.Brake.Sources) == 0 || r.IntN(2) > 0 {
+		return
+	}
+	s.Steps = append(s.Steps, Step{At: time.Duration(r.IntN(3000)) * time.Millisecond, What: SetReadiness, N: 16, To: 30, Every: time.Millisecond})
+	for range 1 + r.IntN(3) {
+		lowered := Step{
+			At: randomTime(r), What: SetReadiness, Who: r.IntN(16), N: 1 + r.IntN(8), To: []int{0, 10, 29}[r.IntN(3)],
+			Every: time.Duration(1+r.IntN(2000)) * time.Millisecond,
+		}
+		s.Steps = append(s.Steps, lowered)
+		if r.IntN(2) == 0 {
+			s.Steps = append(s.Steps, Step{
+				At: lowered.At + time.Duration(r.IntN(8000))*time.Millisecond, What: ScaleSources, Who: lowered.Who, N: lowered.N, To: []int{80, 150, 300}[r.IntN(3)],
+				Every: lowered.Every,
+			})
+		}
+	}
+}
+
 // drawAccident adds many floor decreases with one cause.
 func drawAccident(s *Scenario, r *rand.Rand) {
 	kinds := []StepKind{DeleteSources, DeleteSources, ScaleSources, ScaleSources, DeleteNamespace, DeleteOwner}

@@ -71,6 +71,7 @@ func Draw(seed uint64) Scenario {
 	drawForcedRemovals(&s, newRand(seed, forceStream))
 	drawTopology(&s, newRand(seed, topologyStream))
 	drawUpdates(&s, newRand(seed, updateStream))
+	drawReadiness(&s, newRand(seed, readinessStream))
 	slices.SortStableFunc(s.Steps, func(a, b Step) int { return int(a.At - b.At) })
 	return s
 }

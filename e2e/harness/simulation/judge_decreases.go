@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -16,7 +17,7 @@ import (
 )
 
 // Rule 13 as the judge applies it. A large decrease is the end of a protector whose floor is above 0, or a floor that falls to half or
-// less of the highest one of the window. Each decrease that a generator makes was confirmed, or was granted before:
+// less of the highest one of the window, or a shorter minReadySeconds. Each decrease that a generator makes was confirmed, or was granted before:
 //
 //   - The decrease of a source that a cascade deleted needs a confirmation, if the source had the finalizer of its generator. Without
 //     the finalizer, the generator may never see a source that was created and deleted, and the pending decrease is then that of the
@@ -95,15 +96,15 @@ func (d *decreaseJudge) recordCoreEvent(core string, e *apiserver.Event) {
 func (d *decreaseJudge) judgeProtector(core string, p *v1alpha1.PodProtector, e *apiserver.Event) {
 	key := protectorKey{core, client.ObjectKeyFromObject(p)}
 	truth := d.floors.of(key)
-	before, after := latest(truth.floors).value, floorOf(p)
+	after := floorOf(p)
 	if e.Type == watch.Deleted {
 		after = 0
 	}
 	process, ours := writingProcess(e)
 	// A recreated protector has the state that its keeper saw last.
-	if old, isOld := e.Old.(*v1alpha1.PodProtector); isOld && ours && after < before && strings.HasPrefix(process, "generator") {
-		if highest := d.floors.highest(truth); 2*after <= highest && (e.Type != watch.Deleted || floorOf(old) > 0) {
-			d.judgeDecrease(key, old, process, highest, after)
+	if old, isOld := e.Old.(*v1alpha1.PodProtector); isOld && ours && strings.HasPrefix(process, "generator") {
+		if what := d.describeDecrease(truth, old, p, e, after); what != "" {
+			d.judgeDecrease(key, old, process, what)
 			d.grants.historyOf(core).usedUntil[p.UID] = p.Generation
 		}
 	}
@@ -111,8 +112,20 @@ func (d *decreaseJudge) judgeProtector(core string, p *v1alpha1.PodProtector, e 
 	d.floors.recordProtectorCount(core)
 }
 
+// describeDecrease describes a large decrease that a change of a protector is, or returns "". after is its floor.
+func (d *decreaseJudge) describeDecrease(truth *floorHistory, old, p *v1alpha1.PodProtector, e *apiserver.Event, after int) string {
+	isDeleted := e.Type == watch.Deleted
+	if highest := d.floors.highest(truth); after < latest(truth.floors).value && 2*after <= highest && (!isDeleted || floorOf(old) > 0) {
+		return fmt.Sprintf("lowers the floor of protector %s/%s from %d to %d", p.Namespace, p.Name, highest, after)
+	}
+	if from, to := old.Spec.MinReadySeconds, p.Spec.MinReadySeconds; to < from && !isDeleted {
+		return fmt.Sprintf("lowers minReadySeconds of protector %s/%s from %d to %d", p.Namespace, p.Name, from, to)
+	}
+	return ""
+}
+
 // judgeDecrease judges a large decrease that takes effect.
-func (d *decreaseJudge) judgeDecrease(key protectorKey, p *v1alpha1.PodProtector, process string, highest, after int) {
+func (d *decreaseJudge) judgeDecrease(key protectorKey, p *v1alpha1.PodProtector, process, what string) {
 	from := d.stalls.oldestObservedState(process, time.Now().Add(-maxInFlightRelease))
 	if d.grants.historyOf(key.core).restoredAt.After(from) {
 		return // it was decided on state that the restore has undone
@@ -124,10 +137,9 @@ func (d *decreaseJudge) judgeDecrease(key protectorKey, p *v1alpha1.PodProtector
 	d.report.counts.Decreases++
 	requestedAt := d.grants.historyOf(key.core).requests[brakeRequestKey{process, p.UID}].at
 	if cascade := d.sources.of(key).current().cascade; policy.IsGenerated(p) && !cascade.IsZero() && requestedAt.After(cascade) {
-		d.report.fail("%s lowers the floor of protector %s from %d to %d, whose source was deleted by a cascade, without a confirmation",
-			process, key.name, highest, after)
+		d.report.fail("%s %s, whose source was deleted by a cascade, without a confirmation", process, what)
 	}
 	if granted := d.grants.lastGrant(key.core, p.UID); granted.Before(from.Add(-d.floors.window - d.floors.skew)) {
-		d.report.fail("%s lowers the floor of protector %s from %d to %d without a grant", process, key.name, highest, after)
+		d.report.fail("%s %s without a grant", process, what)
 	}
 }

@@ -219,6 +219,9 @@ func protectorMismatch(d *appsv1.Deployment, p *v1alpha1.PodProtector) string {
 	if got, want := floorOf(p), floorOf(wanted.Object); got != want {
 		return fmt.Sprintf("floor %d, want %d:%s", got, want, describePending(p))
 	}
+	if got, want := p.Spec.MinReadySeconds, wanted.Object.Spec.MinReadySeconds; got != want {
+		return fmt.Sprintf("minReadySeconds %d, want %d:%s", got, want, describePending(p))
+	}
 	if pending := pendingOf(p); pending != nil {
 		return "a decrease is pending that the Deployment does not request:" + describePending(p)
 	}

@@ -59,6 +59,7 @@ const (
 	DeleteSources    StepKind = "delete Deployments"
 	ScaleSources     StepKind = "scale Deployments"
 	CreateSources    StepKind = "create Deployments again"
+	SetReadiness     StepKind = "set minReadySeconds of Deployments"
 	DeleteNamespace  StepKind = "delete a namespace"
 	DeleteOwner      StepKind = "delete the owner of Deployments"
 	OptOut           StepKind = "take the label for protection off a Deployment"
