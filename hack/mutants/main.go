@@ -85,6 +85,8 @@ func propertyTests() []string {
 	return []string{
 		"TestChooseNeverReleasesAfterAnAccident", "TestExpect", "TestExpectationStaysWhileWorkloadsCannotBeFound", "TestPodsWithExpectedOwners",
 		"TestDecide", "TestDecideHoldsBurstsAndTheLimitOfEachWindow", "TestDecideHoldsABurstForAWindow", "TestDescribeWeakening", "TestReference",
+		"TestWeakeningOfEachField", "TestKeepLeavesWhatTheChangeDoesNotWeaken", "TestCascadeOf", "TestChoiceNamesDeletedPolicy",
+		"TestPredictionShowsWhatTheAPIServerWouldStore", "TestPausedLeaderDoesNotWriteOverHigherFloor", "TestPausedLeaderDoesNotReleaseChangedProtector", "TestChangeOfUnfinishedProtectorKeepsItsMark",
 		"TestLeadersShareTheGrants",
 		"TestBudgetOf",
 		"TestReconcileRequeuesOnOutdatedCache", "TestNoReleaseRequestForRecordMissingFromAPIServer",
