@@ -35,8 +35,10 @@ type decreaseLimiter struct {
 	live    client.Reader
 	applier *applier
 	kinds   *Kinds
-	source  *sourceEvents
-	retries *retries
+	// policies chooses the policy again.
+	policies *policyChooser
+	source   *sourceEvents
+	retries  *retries
 }
 
 // decide asks the brake about a large decrease, and retries when it may be granted.
@@ -114,6 +116,9 @@ func (l *decreaseLimiter) limitLive(
 		if err := l.checkSource(ctx, ref, source, wanted, choice); err != nil {
 			return wanted, err
 		}
+		if err := l.checkPolicy(ctx, ref, source, protector, choice); err != nil {
+			return wanted, err
+		}
 		verdict, err := l.decide(ctx, ref, brake.Request{
 			Protector: protector, Source: source, Deleted: choice.Deleted, Effect: weakening.Effect, Cause: fmt.Sprintf("%s, or its policy, changed", ref),
 		})
@@ -182,6 +187,25 @@ func (l *decreaseLimiter) checkSource(ctx context.Context, ref policy.Ref, sourc
 	}
 	now, err := policy.Protectors(policy.Source{Kind: kind, Object: current}, interpreterFor(ref, choice.Origin), choice.Origin)
 	if err != nil || len(now) != 1 || !equality.Semantic.DeepEqual(now[0].Object.Spec, wanted.Object.Spec) {
+		return errOutdated
+	}
+	return nil
+}
+
+// checkPolicy returns errOutdated if the policies are no longer as the cache shows them: a rule that a user has changed since is no evidence of intent
+// (rule 13). The protector was read from the API server.
+func (l *decreaseLimiter) checkPolicy(
+	ctx context.Context, ref policy.Ref, source client.Object, protector *v1alpha1.PodProtector, choice policy.Choice,
+) error {
+	last := lastOrigin([]*v1alpha1.PodProtector{protector})
+	if choice.Origin.Policy == "" && (last == nil || last.Policy == "") {
+		return nil
+	}
+	current, err := l.policies.chooseFrom(ctx, l.live, ref, source, last)
+	if err != nil {
+		return err
+	}
+	if current.Verdict != choice.Verdict || !equality.Semantic.DeepEqual(current.Origin, choice.Origin) {
 		return errOutdated
 	}
 	return nil

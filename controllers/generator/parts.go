@@ -49,7 +49,7 @@ func newReconciler(d dependencies) *Reconciler {
 	policies := &policyChooser{cache: d.client, live: d.live, kinds: d.kinds, selector: d.selector}
 	onSource := &sourceEvents{recorder: d.events, selector: d.selector}
 	apply := &applier{d.client}
-	decreases := &decreaseLimiter{brake: d.brake, live: d.live, applier: apply, kinds: d.kinds, source: onSource, retries: retry}
+	decreases := &decreaseLimiter{brake: d.brake, live: d.live, applier: apply, kinds: d.kinds, policies: policies, source: onSource, retries: retry}
 	conditions := &conditionWriter{clusters.Announcer{Status: d.client, Live: d.live, Events: d.events, Owner: Name, Action: "Resolve"}}
 	finalizer := &sourceFinalizer{d.client, d.kinds}
 	release := &releaser{

@@ -273,6 +273,48 @@ func TestPausedLeaderDoesNotReleaseChangedProtector(t *testing.T) {
 	p.waitForProtector("deployment-web", "the protector with the higher floor stays", hasFloor(42))
 }
 
+// stalePolicies is a cache that shows a former state of a policy.
+type stalePolicies struct {
+	client.Reader
+	shown v1alpha1.ProtectionPolicy
+}
+
+func (s stalePolicies) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	if policies, ok := list.(*v1alpha1.ProtectionPolicyList); ok {
+		policies.Items = []v1alpha1.ProtectionPolicy{s.shown}
+		return nil
+	}
+	return s.Reader.List(ctx, list, options...)
+}
+
+// The cache may show a policy that a user has made stronger since.
+func TestStalePolicyDoesNotWeakenProtector(t *testing.T) {
+	p := newFixture(t)
+	rule := p.policy("all", "90%", func(pp *v1alpha1.ProtectionPolicy) { pp.Finalizers = []string{v1alpha1.FinalizerPolicy} })
+	p.create(rule)
+	web := p.unlabeledDeployment("web")
+	web.Finalizers = []string{v1alpha1.FinalizerSource}
+	p.create(web)
+	brake := &holdingBrake{}
+	r := p.reconciler(brake)
+	if _, err := r.reconcileProtectors(t.Context(), p.ref("web"), web, nil); err != nil {
+		t.Fatal(err)
+	}
+	protector := p.waitForProtector("deployment-web", "the policy applies", hasFloor(9))
+	r.policies.cache = stalePolicies{p.Client, *p.policy("all", "10%", func(pp *v1alpha1.ProtectionPolicy) {
+		pp.Finalizers, pp.Spec.Workloads = rule.Finalizers, rule.Spec.Workloads
+	})}
+
+	got, err := r.reconcileProtectors(t.Context(), p.ref("web"), web, []*v1alpha1.PodProtector{protector})
+	if err != nil || got != outdated {
+		t.Errorf("reconcileProtectors() = %q, %v, want %q", got, err, outdated)
+	}
+	if len(brake.requests) > 0 {
+		t.Errorf("brake got the requests %q, want none", brake.requests)
+	}
+	p.waitForProtector("deployment-web", "the floor stays", hasFloor(9))
+}
+
 // In a storm, webhooks write the status all the time. A floor rises all the same.
 func TestFloorRisesAlthoughStatusChangesMeanwhile(t *testing.T) {
 	p := newFixture(t)
