@@ -1,5 +1,5 @@
 // Package brake decides when a large decrease of a floor may take effect (rule 13). A large decrease is the release of a protector,
-// or a floor that falls by half or more.
+// a floor that falls by half or more, or another change by which a protector protects less.
 //
 // A single decrease waits for a quiet period. If more decreases are pending by then than the limit of the window allows, the brake
 // holds all of them, so that a burst lowers no floor at all. A decrease that was pending for a whole window may take effect when the
