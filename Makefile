@@ -129,6 +129,10 @@ bench-docs: ## Put the figures and profiles of the last make bench into docs/
 sim: ## Play seeds of the simulation, half of them on each of two cores (SEEDS=2000 FROM=1)
 	@hack/sim $(SEEDS) $(FROM)
 
+.PHONY: sim-shares
+sim-shares: ## Play seeds of the simulation in which cells decide on shares (SEEDS=5000 FROM=700001). It prints the failures last
+	@hack/sim $(SEEDS) $(FROM) shares
+
 .PHONY: mutants
 mutants: ## Put each known fault into the safety rules and show that the proof catches it (ARGS="-only PATTERN")
 	@$(call with_control_planes) go run ./hack/mutants -table docs/concepts/safety.md $(ARGS)

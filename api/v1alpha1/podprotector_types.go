@@ -149,7 +149,8 @@ type PodProtectorSpec struct {
 
 	// CoreOutage defines what a cell does while it cannot reach the core cluster. With Deny, every removal there is denied. With
 	// LocalShare, each cell has a share of the floor for its own pods, on which it decides alone at all times; the core moves shares
-	// between cells. A cell that cannot have a share is treated as with Deny. LocalShare is experimental.
+	// between cells. A cell that cannot have a share is treated as with Deny, as are all cells of a protector with
+	// spread.tolerateDomainLoss. LocalShare is experimental.
 	//
 	// +kubebuilder:default=Deny
 	// +optional

@@ -9,7 +9,8 @@
 //	S2  l_c ≥ L_c. A closed share admits nothing, as if l_c were infinite.
 //	S3  L_c falls only in a write of the protector after which Σ L_c ≥ F. A cell without a share counts for A_c − |H_c|, and a discounted one
 //	    for 0 unless it is c. The record of a discounted cell is dropped only in a write after which this holds for the other cells.
-//	S4  L_c falls only in a write after which Σ min(L_c, A_c − |H_c|) ≥ F, and rises if that sum is too low.
+//	S4  L_c falls only in a write after which Σ min(L_c, A_c − |H_c|) ≥ F, and rises if that sum is too low. A closed share counts, too: its
+//	    reservations are open. While F is unknown, the shares admit nothing.
 //	S5  After a restore of the core, nothing relies on a record of a share until its cell has confirmed it. After a restore of a cell's
 //	    cluster, its share is closed until it has entered again.
 //	S6  A cell decides on its share exactly while the core records one.
@@ -20,7 +21,8 @@
 //
 // A step writes both objects, one after the other, and may stop or be delayed at any point, also while another process performs another
 // step for the same cell. Each write is a compare-and-swap, and each changes its object, so that it invalidates all versions that were read
-// before. S2 and S6 hold because of the order:
+// before. A read of the share may be late, except where NeedsLive says that the write of the protector relies on it. S2 and S6 hold because of
+// the order:
 //
 //	Raise, Confirm, Leave:  read the protector, write the share, write the protector at the version that was read.
 //	Lower, Enter:           read the share, write the protector, write the share at the version that was read.

@@ -75,8 +75,8 @@ type possibleLoss struct {
 // cellLosses is one cell: its pods in known domains, how many of them may be in each domain, and its open reservations.
 type cellLosses struct {
 	placement
-	perDomain  []int
-	open       int
+	perDomain []int
+	open      int
 	// discounted reports that nothing relies on the pods of the cell: because it is discounted, or because it still decides on a share, which knows
 	// nothing of domains.
 	discounted bool

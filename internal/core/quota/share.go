@@ -42,7 +42,9 @@ func WantsShares(p *v1alpha1.PodProtector) bool {
 	return p.Spec.CoreOutage == v1alpha1.CoreOutageLocalShare && !toleratesDomainLoss(&p.Spec)
 }
 
-func toleratesDomainLoss(spec *v1alpha1.PodProtectorSpec) bool { return spec.Spread != nil && spec.Spread.TolerateDomainLoss }
+func toleratesDomainLoss(spec *v1alpha1.PodProtectorSpec) bool {
+	return spec.Spread != nil && spec.Spread.TolerateDomainLoss
+}
 
 // IsShareOf reports whether a share belongs to a protector, to a lost one that it replaces, or to one that replaced it until a restore of the
 // core.
