@@ -125,7 +125,7 @@ func (t *cellTakeover) join(ctx context.Context, incarnation *Incarnation) (star
 	return state, err
 }
 
-// readCoreUID reads which core this is, for shares. Without the permission the aggregator goes on, but takes over no shares of lost protectors.
+// readCoreUID reads which core this is, for shares. Without the permission the aggregator continues, but takes over no shares of lost protectors.
 func (t *cellTakeover) readCoreUID(ctx context.Context) (string, error) {
 	if t.options.Shares == nil {
 		return "", nil
