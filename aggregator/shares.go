@@ -59,7 +59,7 @@ func (k *shareKeeper) prepare(ctx context.Context, before, p *v1alpha1.PodProtec
 	if err != nil {
 		return nil, fmt.Errorf("read the share of the cell: %w", err)
 	}
-	if changed, err := k.followSpec(ctx, p, stored); changed || err != nil {
+	if err := k.followSpec(ctx, p, stored); err != nil {
 		return nil, err
 	}
 	k.record(cell, stored)
@@ -238,11 +238,11 @@ func (k *shareKeeper) shareSpec(p *v1alpha1.PodProtector) *v1alpha1.PodProtector
 	return spec
 }
 
-// followSpec copies a changed spec of the protector to the share, and reports whether it did. That comes before all steps: the others rely on
-// the share for the pods that the new spec selects.
-func (k *shareKeeper) followSpec(ctx context.Context, p, stored *v1alpha1.PodProtector) (changed bool, err error) {
+// followSpec copies a changed spec of the protector to the share. That comes before all steps: the other cells rely on the share for the pods that
+// the new spec selects.
+func (k *shareKeeper) followSpec(ctx context.Context, p, stored *v1alpha1.PodProtector) error {
 	if stored == nil {
-		return false, nil
+		return nil
 	}
 	spec, now := k.shareSpec(p), &stored.Spec
 	spec.MinAvailable = now.MinAvailable
@@ -251,10 +251,10 @@ func (k *shareKeeper) followSpec(ctx context.Context, p, stored *v1alpha1.PodPro
 	shares := quota.SharesOf(p, k.start.restored)
 	of.FloorUnknown = shares.FloorUnknown || now.ShareOf.FloorUnknown && !shares.KeepsFloor()
 	if equality.Semantic.DeepEqual(spec, now) {
-		return false, nil
+		return nil
 	}
 	stored.Spec = *spec
-	return true, k.shares.Update(ctx, stored)
+	return k.shares.Update(ctx, stored)
 }
 
 func (k *shareKeeper) delete(ctx context.Context, stored *v1alpha1.PodProtector) error {

@@ -101,8 +101,7 @@ func (k *shareKeeper) takeOver(ctx context.Context, p, share *v1alpha1.PodProtec
 	if live.UID != p.UID {
 		return errShareOutdated(p.Name, "it was recreated")
 	}
-	_, err := k.followSpec(ctx, p, share)
-	return err
+	return k.followSpec(ctx, p, share)
 }
 
 // shareOfName is the field of shares by which caches and API servers find those of a protector's name.

@@ -229,3 +229,24 @@ func TestCoresWithProtectorsOfOneNameHaveSharesOfTheirOwn(t *testing.T) {
 		t.Errorf("after the second core has released its protector, the share is %+v, want that of the first", share)
 	}
 }
+
+// A changed spec reaches the share in the write that records the counts of the new spec, and keeps no step from happening in it (rule S6).
+func TestChangedSpecReachesTheShareOfARestoredProtector(t *testing.T) {
+	s := newSharedCells(t, 6, 5, "a", "b")
+	s.p.Spec.MinReadySeconds = 7
+	before := s.p.DeepCopy()
+	quota.CellOf(before, "a").Share = nil
+	quota.VoidCounts(&quota.CellOf(before, "a").Aggregation)
+	next := s.p.DeepCopy()
+	quota.CellOf(next, "a").Share = nil
+	_, err := s.keepers["a"].prepare(t.Context(), before, next)
+	if err != nil && !isOutdated(err) {
+		t.Fatal(err)
+	}
+	if share := s.share("a"); share.Spec.MinReadySeconds != 7 {
+		t.Errorf("the share has minReadySeconds %d, want 7", share.Spec.MinReadySeconds)
+	}
+	if err == nil && quota.CellOf(next, "a").Share == nil {
+		t.Errorf("the protector counts a without a share, while that is open: %+v", quota.CellOf(next, "a"))
+	}
+}
