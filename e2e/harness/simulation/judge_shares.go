@@ -228,7 +228,7 @@ func (j *shareJudge) judgeFalls(old, p *v1alpha1.PodProtector, floor int) {
 		if was != share {
 			j.report.counts.ShareSteps++
 		}
-		if promised := j.promisedPods(p); (!known || share < was) && promised < floor {
+		if promised := j.promisedPods(p, cell); (!known || share < was) && promised < floor {
 			j.report.fail("rule S3: the share of %s is now %d, before %d, and protector %s is promised %d pods of %d", cell, share, was, p.Name, promised, floor)
 		}
 	}
@@ -284,11 +284,13 @@ func (j *shareJudge) recordedShares(p *v1alpha1.PodProtector) map[string]int {
 	return shares
 }
 
-// promisedPods returns the sum of the confirmed shares of a protector, and of the pods that are left in the cells without a share.
-func (j *shareJudge) promisedPods(p *v1alpha1.PodProtector) (pods int) {
+// promisedPods returns what a cell relies on beside its own share: the sum of the confirmed shares of a protector, and of the pods that are left in the
+// cells without a share. Other cells that are discounted count for nothing.
+func (j *shareJudge) promisedPods(p *v1alpha1.PodProtector, to string) (pods int) {
 	for i := range p.Status.Cells {
 		cell := &p.Status.Cells[i]
 		switch {
+		case cell.CellID != to && isDiscounted(cell):
 		case cell.Share != nil && j.isVoid(cell.Share.TermVersion):
 		case cell.Share != nil:
 			pods += int(cell.Share.Floor)

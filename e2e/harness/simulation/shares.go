@@ -17,8 +17,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// In the scenarios of DrawShares, cells decide on shares of the floor while the core is cut off, shares are deleted, floors change and
-// protectors begin and end to have shares. Each cell has webhooks of its own. They also read the protectors of the cell's cluster, which are
+// In the scenarios of DrawShares, cells decide on shares of the floor while the core is cut off, shares are deleted, floors change, some are
+// percentages, silent cells are discounted, and protectors begin and end to have shares. Each cell has webhooks of its own. They also read the protectors of the cell's cluster, which are
 // the shares, and more aggregators count for these. judge_shares.go judges such scenarios.
 
 // servedCells returns for which cells there are separate webhooks; empty is all cells.
@@ -185,8 +185,32 @@ func DrawShares(seed uint64) Scenario {
 		drawRemovalWave(&s, r, begin, 8*time.Second)
 	}
 	s.HadShares = r.IntN(2) == 0
+	drawSharedFloors(&s, newRand(seed, sharedFloorStream))
 	slices.SortStableFunc(s.Steps, func(a, b Step) int { return int(a.At - b.At) })
 	return s
+}
+
+// sharedFloorStream is the random stream of drawSharedFloors. It was chosen so that it changes no seed that tests, mutants or docs name.
+const sharedFloorStream = 0x666c6f6f7202
+
+// drawSharedFloors makes floors percentages, and lets the other cells not rely on one whose aggregators are silent.
+func drawSharedFloors(s *Scenario, r *rand.Rand) {
+	percentages, discounts := r.IntN(4) == 0, r.IntN(5) == 0
+	if percentages {
+		for i := range s.Protectors {
+			s.Protectors[i].Computed = drawComputedFloor(r, s.Pods)
+			s.Protectors[i].Computed.Expected = s.Pods
+		}
+	}
+	if !discounts {
+		return
+	}
+	s.Topology = TopologyPlan{Runs: true, Discounts: true}
+	begin, cell, length := randomTime(r), r.IntN(s.Workers), time.Duration(30+r.IntN(20))*time.Second
+	for i := range s.AggregatorsPerCell {
+		s.Steps = append(s.Steps, Step{At: begin, What: PauseAggregator, Who: cell*s.AggregatorsPerCell + i, For: length})
+	}
+	drawRemovalWave(s, r, begin+length-8*time.Second, 16*time.Second)
 }
 
 // drawShareRestores restores the core or the cluster of a cell, with removals before and after. Webhooks are not restarted, since a new one cannot
