@@ -39,8 +39,10 @@ type shareJudge struct {
 // sharedProtector is a protector of a scenario with shares.
 type sharedProtector struct {
 	*watchedProtector
-	// died is how many pods became unavailable without a removal.
+	// died is how many pods became unavailable without a removal, and how many were missing when the entry of a deleted Cell was dropped.
 	died int
+	// dropped are the cells whose entries were dropped since their Cells were deleted. Their pods are no concern of the protector.
+	dropped map[string]bool
 }
 
 func newShareJudge(history *clusterHistory, r *report) *shareJudge {
@@ -59,10 +61,26 @@ func (j *judge) recordCut(cell string, length time.Duration) {
 
 // available returns how many pods of all cells are available for a protector.
 func (j *shareJudge) available(p *sharedProtector) (pods int) {
-	for _, cell := range j.history.cells {
-		pods += cell.available(p.watchedProtector, time.Now())
+	for name, cell := range j.history.cells {
+		if !p.dropped[name] {
+			pods += cell.available(p.watchedProtector, time.Now())
+		}
 	}
 	return pods
+}
+
+// recordDropped records which entries a write of a protector has dropped or created. No removal is judged for the pods that the cells which stay lack then.
+func (j *shareJudge) recordDropped(p *sharedProtector, old, stored *v1alpha1.PodProtector) {
+	for cell := range j.history.cells {
+		before := quota.CellOf(old, cell)
+		switch {
+		case quota.CellOf(stored, cell) != nil:
+			delete(p.dropped, cell)
+		case before != nil && before.Discount == v1alpha1.DiscountDraining && old.UID == stored.UID:
+			p.dropped[cell] = true
+			p.died += max(p.floors.lowestSince(time.Now())-j.available(p)-p.died, 0)
+		}
+	}
 }
 
 // judgePodChange judges a change of a pod of a cell, which change records. r is the removal that takes effect; nil for none. A nil shareJudge judges
@@ -134,13 +152,14 @@ func (j *shareJudge) recordProtector(p *v1alpha1.PodProtector, e *apiserver.Even
 	}
 	known := j.protectors[key]
 	if known == nil {
-		known = &sharedProtector{watchedProtector: newWatched("")}
+		known = &sharedProtector{watchedProtector: newWatched(""), dropped: map[string]bool{}}
 		j.protectors[key] = known
 	}
 	known.stored = p
 	j.report.trace.add("core: protector %s by %s: %s, shares %v", p.Name, writerOrSimulator(e.By), describeStatus(p), j.recordedShares(p))
 	floor := floorOf(p)
 	if old, ok := e.Old.(*v1alpha1.PodProtector); ok {
+		j.recordDropped(known, old, p)
 		j.judgeFalls(old, p, floor)
 	}
 	j.recordFloor(known, floor)
@@ -168,6 +187,7 @@ func (j *shareJudge) isKept(p *sharedProtector, floor int) bool {
 	for cell, truth := range j.history.cells {
 		entry := quota.CellOf(p.stored, cell)
 		switch {
+		case p.dropped[cell]:
 		case entry == nil: // the protector has just been recreated, and its shares are not known
 			return false
 		case entry.Share == nil && j.isVoid(entry.Aggregation.TermVersion), entry.Share != nil && j.isVoid(entry.Share.TermVersion):

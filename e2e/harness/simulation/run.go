@@ -63,6 +63,9 @@ func Run(s Scenario, scheme *runtime.Scheme, trace *Trace) Result {
 	time.Sleep(time.Until(began.Add(stormTime)))
 	sim.calmDown()
 	if s.Shares {
+		if err := sim.cellObjects.createCells(sim.clients.renewals); err != nil {
+			sim.env.judge.fail("cannot recreate a Cell %v", err)
+		}
 		sim.shareChecks.checkBudget()
 	} else {
 		sim.checkEnd()

@@ -18,7 +18,7 @@ import (
 )
 
 // In the scenarios of DrawShares, cells decide on shares of the floor while the core is cut off, shares are deleted, floors change, some are
-// percentages, silent cells are discounted, and protectors begin and end to have shares. Each cell has webhooks of its own. They also read the protectors of the cell's cluster, which are
+// percentages, Cells are deleted, silent cells are discounted, and protectors begin and end to have shares. Each cell has webhooks of its own. They also read the protectors of the cell's cluster, which are
 // the shares, and more aggregators count for these. judge_shares.go judges such scenarios.
 
 // servedCells returns for which cells there are separate webhooks; empty is all cells.
@@ -193,20 +193,25 @@ func DrawShares(seed uint64) Scenario {
 // sharedFloorStream is the random stream of drawSharedFloors. It was chosen so that it changes no seed that tests, mutants or docs name.
 const sharedFloorStream = 0x666c6f6f7202
 
-// drawSharedFloors makes floors percentages, and lets the other cells not rely on one whose aggregators are silent.
+// drawSharedFloors makes floors percentages, deletes Cells, and lets the other cells not rely on one whose aggregators are silent.
 func drawSharedFloors(s *Scenario, r *rand.Rand) {
-	percentages, discounts := r.IntN(4) == 0, r.IntN(5) == 0
+	percentages, topology := r.IntN(4) == 0, r.IntN(5) == 0
 	if percentages {
 		for i := range s.Protectors {
 			s.Protectors[i].Computed = drawComputedFloor(r, s.Pods)
 			s.Protectors[i].Computed.Expected = s.Pods
 		}
 	}
-	if !discounts {
+	if !topology {
 		return
 	}
-	s.Topology = TopologyPlan{Runs: true, Discounts: true}
+	s.Topology = TopologyPlan{Runs: true, Discounts: r.IntN(2) == 0}
 	begin, cell, length := randomTime(r), r.IntN(s.Workers), time.Duration(30+r.IntN(20))*time.Second
+	if !s.Topology.Discounts {
+		s.Steps = append(s.Steps, Step{At: begin, What: DeleteCell, Cell: cell}, Step{At: begin + length - 20*time.Second, What: CreateCell, Cell: cell})
+		drawRemovalWave(s, r, begin-2*time.Second, 30*time.Second)
+		return
+	}
 	for i := range s.AggregatorsPerCell {
 		s.Steps = append(s.Steps, Step{At: begin, What: PauseAggregator, Who: cell*s.AggregatorsPerCell + i, For: length})
 	}
