@@ -55,7 +55,9 @@ func (k *shareKeeper) prepare(ctx context.Context, before, p *v1alpha1.PodProtec
 	if cell == nil {
 		return nil, nil
 	}
-	stored, err := k.read(ctx, before, p)
+	recorded := quota.SharesOf(before, k.start.restored)
+	undone := quota.CellOf(before, k.cell) == nil || recorded.IsVoid(k.cell)
+	stored, err := k.read(ctx, recorded, undone, p)
 	if err != nil {
 		return nil, fmt.Errorf("read the share of the cell: %w", err)
 	}
@@ -67,7 +69,7 @@ func (k *shareKeeper) prepare(ctx context.Context, before, p *v1alpha1.PodProtec
 		return nil, err
 	}
 	shares := quota.SharesOf(p, k.start.restored)
-	local, step := k.next(before, p, stored)
+	local, step := k.next(shares, undone, p, stored)
 	if step.Kind == floorshare.Confirm && !local.Closed {
 		if err := k.checkRestored(ctx, stored); err != nil {
 			return nil, err
@@ -111,23 +113,24 @@ func (k *shareKeeper) prepare(ctx context.Context, before, p *v1alpha1.PodProtec
 
 // read returns the share of the cell; nil if there is none. It reads from the API server what the write of p relies on: a cache could hide that the share
 // was opened or closed, or removals that it has admitted.
-func (k *shareKeeper) read(ctx context.Context, before, p *v1alpha1.PodProtector) (*v1alpha1.PodProtector, error) {
+func (k *shareKeeper) read(ctx context.Context, recorded *floorshare.Protector, undone bool, p *v1alpha1.PodProtector) (*v1alpha1.PodProtector, error) {
 	stored, err := k.find(ctx, k.shares, p)
 	if err != nil {
 		return nil, err
 	}
-	local, step := k.next(before, p, stored)
-	if !floorshare.NeedsLive(quota.SharesOf(before, k.start.restored), quota.SharesOf(p, k.start.restored), k.cell, local, step) {
+	shares := quota.SharesOf(p, k.start.restored)
+	local, step := k.next(shares, undone, p, stored)
+	if !floorshare.NeedsLive(recorded, shares, k.cell, local, step) {
 		return stored, nil
 	}
 	return k.find(ctx, k.live, p)
 }
 
-// next returns the stored share, and the next step by it.
-func (k *shareKeeper) next(before, p, stored *v1alpha1.PodProtector) (floorshare.Local, floorshare.Step) {
+// next returns the stored share of a protector, which records shares, and the next step by it. undone is floorshare.Local.Undone.
+func (k *shareKeeper) next(shares *floorshare.Protector, undone bool, p, stored *v1alpha1.PodProtector) (floorshare.Local, floorshare.Step) {
 	local := k.localOf(quota.CellOf(p, k.cell), stored)
-	local.Undone = quota.CellOf(before, k.cell) == nil || quota.SharesOf(before, k.start.restored).IsVoid(k.cell)
-	return local, floorshare.Next(quota.SharesOf(p, k.start.restored), k.cell, local, k.wantsShare(p))
+	local.Undone = undone
+	return local, floorshare.Next(shares, k.cell, local, k.wantsShare(p))
 }
 
 // fence writes a share that the protector does not record before the counts of the cell are valid again after a restore of the core, so that no

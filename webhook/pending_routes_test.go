@@ -161,7 +161,7 @@ func TestPendingChargeFollowsACellThatLeaves(t *testing.T) {
 }
 
 // A replica decides nothing without its pending charges, although the cell has just entered.
-func TestPendingChargeReducesTheBudgetOfANewShare(t *testing.T) {
+func TestPendingChargeReducesTheBudgetOfAShareThatOpens(t *testing.T) {
 	f := newSharedFixture(t)
 	f.setFault(failWrite)
 	for _, pod := range []string{"web-0", "web-1", "web-2"} {

@@ -141,6 +141,16 @@ func TestRestartedGeneratorKeepsRemainingDecreaseBudget(t *testing.T) {
 	p.waitUntilDecreasesHeld(all[1:], v1alpha1.ReasonLimitExceeded)
 }
 
+// startWithOwner starts a generator that may read ConfigMaps, and creates one that can own objects.
+func (p *fixture) startWithOwner() *corev1.ConfigMap {
+	p.t.Helper()
+	configMaps := brake.OwnerRules(schema.GroupResource{Resource: "configmaps"})
+	p.startWith(p.account(slices.Concat(ClusterRules(), brake.Rules(), configMaps)), limitOfTwoDecreases())
+	owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: "owner"}}
+	p.create(owner)
+	return owner
+}
+
 func TestCascadeIsHeldUntilConfirmed(t *testing.T) {
 	for claim, c := range map[string]struct {
 		owned bool
@@ -153,11 +163,7 @@ func TestCascadeIsHeldUntilConfirmed(t *testing.T) {
 	} {
 		t.Run(claim, func(t *testing.T) {
 			p := newFixture(t)
-			// The generator may read the owner.
-			configMaps := brake.OwnerRules(schema.GroupResource{Resource: "configmaps"})
-			p.startWith(p.account(slices.Concat(ClusterRules(), brake.Rules(), configMaps)), limitOfTwoDecreases())
-			owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: "owner"}}
-			p.create(owner)
+			owner := p.startWithOwner()
 			all := p.createProtectedDeployments(2, func(d *appsv1.Deployment) {
 				if c.owned {
 					d.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID}}
@@ -191,10 +197,7 @@ func TestCascadeThatDeletesThePolicyIsHeld(t *testing.T) {
 	} {
 		t.Run(claim, func(t *testing.T) {
 			p := newFixture(t)
-			configMaps := brake.OwnerRules(schema.GroupResource{Resource: "configmaps"})
-			p.startWith(p.account(slices.Concat(ClusterRules(), brake.Rules(), configMaps)), limitOfTwoDecreases())
-			owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: "owner"}}
-			p.create(owner)
+			owner := p.startWithOwner()
 			// The grants are in this namespace, which accepts no new object when it is being deleted.
 			p.create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: core.ConfigMapName}})
 			if c.replaced {

@@ -156,7 +156,7 @@ func shareProofs() []proof {
 			"TestSharesAdmitNothingWhileTheFloorIsUnknown", "TestProtectorThatToleratesDomainLossHasNoShares",
 			"TestCoresWithProtectorsOfOneNameHaveSharesOfTheirOwn",
 			"TestDecidingFor", "TestPendingChargeFollowsACellThatEnters", "TestPendingChargeFollowsACellThatLeaves",
-			"TestPendingChargeReducesTheBudgetOfANewShare", "TestBreakGlassRemovalWhileACellEntersIsCharged",
+			"TestPendingChargeReducesTheBudgetOfAShareThatOpens", "TestBreakGlassRemovalWhileACellEntersIsCharged",
 			"TestAllBreakGlassRemovalsAreChargedToTheDecidingObject", "TestWorkerDependsOnItsShares", "TestEachProtectorVisitsShares",
 		}, "|") + ")$"},
 		{"simulation of shares", []string{"./e2e/harness/simulation"}, "^TestShareSeeds$"},

@@ -424,7 +424,7 @@ func TestRestartedGuardKeepsWhatItHolds(t *testing.T) {
 }
 
 // An API server that lost a node's pods can have lost its Node, too, which the kubelet then creates again.
-func TestPodsOfARecreatedNodeAreRegistered(t *testing.T) {
+func TestPodsAreRegisteredOnARecreatedNode(t *testing.T) {
 	f := newFixture(t, "application/vnd.kubernetes.protobuf")
 	web := f.run("web-0", "web")
 	s := f.watch(true)
