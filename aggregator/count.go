@@ -16,7 +16,7 @@ type count struct {
 	// cutoff is as of this version.
 	cutoff eventCutoff
 	// podStates are the states of the pods of the open reservations. ended is since when the snapshot has shown the Absent ones as
-	// terminating or deleted.
+	// terminating or deleted, and those of ended relabels at their version, on the monotonic clock.
 	podStates map[quota.UIDHash]quota.Observation
 	ended     map[quota.UIDHash]time.Time
 	// owners are the controllers of the pods, including terminating pods, with the number of pods each has. It is set only for a
@@ -33,12 +33,16 @@ type count struct {
 }
 
 // markUnseen marks pods as unseen whose reservation came long after their end (rule 4(a)), because no webhook reserves the removal of a pod
-// that does not exist. The end and the reservation then belong to different histories, and the snapshot has not yet shown that its cell
-// was restored. firstSeen returns when a reservation was first observed.
+// that does not exist, or the relabel of a version that has been replaced. The end and the reservation then belong to different histories,
+// and the snapshot has not yet shown that its cell was restored. firstSeen returns when a reservation was first observed.
 func (c *count) markUnseen(reservations iter.Seq[quota.Reservation], firstSeen func(quota.Reservation) (time.Time, bool)) {
 	for r := range reservations {
 		end, known := c.ended[r.Hash]
 		if seen, observed := firstSeen(r); known && observed && seen.After(end.Add(continueWithin)) {
+			if c.podStates[r.Hash] != quota.Absent {
+				c.podStates[r.Hash] = quota.Alive // until the admission deadline has passed
+				continue
+			}
 			c.podStates[r.Hash] = quota.Unobserved
 		}
 	}

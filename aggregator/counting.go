@@ -50,8 +50,14 @@ func (s *Snapshot) Count(
 	for r := range reservations {
 		p := s.pods.byHash[r.Hash]
 		c.result.podStates[r.Hash] = c.stateOf(r, p, members.has(p), s.removed)
-		if end := s.removed.endTimeOf(r.Hash, p != nil); !end.IsZero() && c.result.podStates[r.Hash] == quota.Absent {
-			c.result.ended[r.Hash] = end
+		switch c.result.podStates[r.Hash] {
+		case quota.Absent:
+			if end := s.removed.endTimeOf(r.Hash, p != nil); !end.IsZero() {
+				c.result.ended[r.Hash] = end
+			}
+		case quota.Relabeled, quota.RemovalExpired:
+			c.result.ended[r.Hash] = s.createdAt.Add(p.versionSeen)
+		default:
 		}
 	}
 	return c.result, true

@@ -13,8 +13,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/selectors"
 )
 
-// A pod that ended long before its reservation was made is alive again: its cell was restored, and the snapshot has not noticed (rule
-// 4(a)).
+// A pod that ended long before its reservation was made is alive again, and one that had a later version has the reviewed one again: its
+// cell was restored, and the snapshot has not noticed (rule 4(a)).
 func TestPodEndLongBeforeReservationSettlesNothing(t *testing.T) {
 	key, hash := types.NamespacedName{Namespace: "default", Name: "web"}, quota.HashUID("web-1")
 	terminating := func() *corev1.Pod {
@@ -22,11 +22,24 @@ func TestPodEndLongBeforeReservationSettlesNothing(t *testing.T) {
 		p.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
 		return p
 	}
+	web, err := selectors.Parse("app=web")
+	if err != nil {
+		t.Fatal(err)
+	}
+	labelled := func(app string) func(*Snapshot) error {
+		return func(s *Snapshot) error {
+			return s.Update(samplePod("web-1", "web-1", "12", map[string]string{"app": app}))
+		}
+	}
 	for claim, c := range map[string]struct {
 		end    func(s *Snapshot) error
 		before time.Duration // how long the end was known before the reservation was observed
 		want   quota.Observation
 	}{
+		"a pod that was changed shortly before its relabel":         {labelled("web"), continueWithin, quota.Relabeled},
+		"a pod that was changed long before its relabel":            {labelled("web"), continueWithin + time.Second, quota.Alive},
+		"a pod that left coverage shortly before its relabel":       {labelled(""), continueWithin, quota.Relabeled},
+		"a pod that left coverage long before its relabel":          {labelled(""), continueWithin + time.Second, quota.Alive},
 		"a pod that goes after its reservation":                     {func(s *Snapshot) error { return s.Delete(terminating()) }, -time.Second, quota.Absent},
 		"a pod that went shortly before its reservation":            {func(s *Snapshot) error { return s.Delete(terminating()) }, continueWithin, quota.Absent},
 		"a pod that went long before its reservation":               {func(s *Snapshot) error { return s.Delete(terminating()) }, continueWithin + 1, quota.Unobserved},
@@ -41,14 +54,15 @@ func TestPodEndLongBeforeReservationSettlesNothing(t *testing.T) {
 		t.Run(claim, func(t *testing.T) {
 			clock := time.Unix(1000, 0)
 			s := newSnapshot(func(types.NamespacedName, time.Duration) {}, func(error) {}, time.Now, func() time.Time { return clock })
-			s.Cover(key, selectors.Coverage{Selector: selectors.Everything()}, 0)
-			if err := s.Replace(listOf(samplePod("web-1", "web-1", "10", nil)), "10"); err != nil {
+			s.Cover(key, selectors.Coverage{Selector: web}, 0)
+			if err := s.Replace(listOf(samplePod("web-1", "web-1", "10", map[string]string{"app": "web"})), "10"); err != nil {
 				t.Fatal(err)
 			}
+			clock = clock.Add(time.Minute)
 			if err := c.end(s); err != nil {
 				t.Fatal(err)
 			}
-			reservations := func(yield func(quota.Reservation) bool) { yield(quota.Reservation{Hash: hash}) }
+			reservations := func(yield func(quota.Reservation) bool) { yield(quota.Reservation{Hash: hash, Relabel: 10}) }
 			counted, _ := s.Count(key, &v1alpha1.PodProtectorSpec{}, reservations, nil, nil)
 			counted.markUnseen(reservations, func(quota.Reservation) (time.Time, bool) { return clock.Add(c.before), true })
 			if got := counted.podStates[hash]; got != c.want {

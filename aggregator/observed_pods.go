@@ -127,7 +127,7 @@ func (o *observation) evaluateLiveRead(
 		switch pod, listed := live.pods[r.Hash]; {
 		case !listed && o.podStates[r.Hash] == quota.Unobserved:
 			unlisted = append(unlisted, r.Hash)
-		case listed && pod.terminating && !o.ended[r.Hash].IsZero():
+		case listed && pod.terminating && o.podStates[r.Hash] == quota.Unobserved && !o.ended[r.Hash].IsZero():
 			o.liveStates[r.Hash] = quota.Absent // the counts leave it out, and no later snapshot will count it
 		case listed && !pod.terminating && passed(r) && o.includes(pod):
 			o.recordPassedDeadline(r, pod, deadlines, timeout)

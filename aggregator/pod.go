@@ -26,6 +26,8 @@ type pod struct {
 	labels *labelSet
 	// version is the resourceVersion of the pod; 0 if it is not a number.
 	version int64
+	// versionSeen is when the snapshot got that version, as of Snapshot.sinceCreation.
+	versionSeen time.Duration
 	// entered reports that the pod was in another cell before; see relabeled_pods.go.
 	entered bool
 	// lastList is the number of lists when the pod was last seen: a list drops the pods that it does not contain.

@@ -2,6 +2,7 @@ package aggregator
 
 import (
 	"slices"
+	"time"
 	"unique"
 
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
@@ -16,16 +17,18 @@ type podSet struct {
 	labels      labelSets
 	// listCount counts the lists.
 	listCount uint32
+	// sinceCreation is that of the snapshot.
+	sinceCreation func() time.Duration
 
 	removed    *removedPods
 	protectors *protectorIndex
 	notifier   *notifier
 }
 
-func newPodSet(removed *removedPods, protectors *protectorIndex, notifier *notifier) *podSet {
+func newPodSet(removed *removedPods, protectors *protectorIndex, notifier *notifier, sinceCreation func() time.Duration) *podSet {
 	return &podSet{
 		byHash: map[quota.UIDHash]*pod{}, byNamespace: map[unique.Handle[string]]map[*pod]struct{}{}, labels: labelSets{},
-		removed: removed, protectors: protectors, notifier: notifier,
+		sinceCreation: sinceCreation, removed: removed, protectors: protectors, notifier: notifier,
 	}
 }
 
@@ -44,6 +47,9 @@ func (s *podSet) put(seen *pod, labels map[string]string) {
 		p = s.add(seen)
 	} else {
 		wasReady = isReady(p)
+	}
+	if p.version != seen.version {
+		p.versionSeen = s.sinceCreation()
 	}
 	p.facts, p.owner, p.node, p.version, p.lastList = seen.facts, seen.owner, seen.node, seen.version, s.listCount
 	p.seenAlive = max(p.seenAlive, seen.seenAlive)

@@ -56,7 +56,7 @@ func newSnapshot(
 		protectors: s.protectors, notifyProtector: notifyProtector, hasNoBudget: func(types.NamespacedName) bool { return false },
 	}
 	s.removed = newRemovedPods(s.versions, monotonic)
-	s.pods = newPodSet(s.removed, s.protectors, s.notifier)
+	s.pods = newPodSet(s.removed, s.protectors, s.notifier, s.sinceCreation)
 	nodesChanged := func(protectors []types.NamespacedName, nodes map[unique.Handle[string]]bool) {
 		s.mu.Lock()
 		defer s.mu.Unlock()

@@ -43,6 +43,8 @@ type sharedProtector struct {
 	died int
 	// dropped are the cells whose entries were dropped since their Cells were deleted. Their pods are no concern of the protector.
 	dropped map[string]bool
+	// forgotten are the cells whose entries a restore of the core has undone. The protector relies on nothing in them until they enter again.
+	forgotten map[string]bool
 }
 
 func newShareJudge(history *clusterHistory, r *report) *shareJudge {
@@ -76,6 +78,7 @@ func (j *shareJudge) recordDropped(p *sharedProtector, old, stored *v1alpha1.Pod
 		switch {
 		case quota.CellOf(stored, cell) != nil:
 			delete(p.dropped, cell)
+			delete(p.forgotten, cell)
 		case before != nil && before.Discount == v1alpha1.DiscountDraining && old.UID == stored.UID:
 			p.dropped[cell] = true
 			p.died += max(p.floors.lowestSince(time.Now())-j.available(p)-p.died, 0)
@@ -152,7 +155,7 @@ func (j *shareJudge) recordProtector(p *v1alpha1.PodProtector, e *apiserver.Even
 	}
 	known := j.protectors[key]
 	if known == nil {
-		known = &sharedProtector{watchedProtector: newWatched(""), dropped: map[string]bool{}}
+		known = &sharedProtector{watchedProtector: newWatched(""), dropped: map[string]bool{}, forgotten: map[string]bool{}}
 		j.protectors[key] = known
 	}
 	known.stored = p
@@ -225,8 +228,18 @@ func (j *judge) recordRestoredProtectors(c *clusterState, version uint64) {
 	j.shares.restored[coreRecords] = c.restoredVersion
 	for _, p := range c.protectors() {
 		if known := j.shares.protectors[client.ObjectKeyFromObject(p)]; known != nil {
+			known.recordForgotten(p)
 			known.stored = p
 			j.shares.recordFloor(known, floorOf(p))
+		}
+	}
+}
+
+// recordForgotten records which entries a restore has undone.
+func (p *sharedProtector) recordForgotten(restored *v1alpha1.PodProtector) {
+	for i := range p.stored.Status.Cells {
+		if cell := p.stored.Status.Cells[i].CellID; quota.CellOf(restored, cell) == nil {
+			p.forgotten[cell] = true
 		}
 	}
 }
@@ -268,7 +281,7 @@ func (j *shareJudge) judgeShares(key types.NamespacedName) {
 		}
 		entry := quota.CellOf(p.stored, cell)
 		switch floor, known := recorded[cell]; {
-		case entry == nil && isRecreated(p.stored): // it admits nothing before it is counted
+		case entry == nil && (isRecreated(p.stored) || p.forgotten[cell]): // it admits nothing before it is counted
 		case !known && entry != nil && (entry.Share != nil || entry.Aggregation.Void || j.isVoid(entry.Aggregation.TermVersion)):
 		case !known:
 			j.report.fail("rule S6: protector %s does not record the open share of %s", p.stored.Name, cell)
