@@ -120,6 +120,24 @@ func TestLateWatchHidesNoRemovalsBesideDeadPods(t *testing.T) {
 	}
 }
 
+// Removals that a share admitted just before it was closed count as well, until the protector has their reservations (rule S4).
+func TestReservationsOfAClosedShareAreRecorded(t *testing.T) {
+	s := newSharedCells(t, 6, 5, "a", "b")
+	share := s.share("a")
+	s.admit(share, "a", "1", "2")
+	if err := s.shares["a"].Status().Update(t.Context(), share); err != nil {
+		t.Fatal(err)
+	}
+	share.Spec.ShareOf.Closed = true
+	if err := s.shares["a"].Update(t.Context(), share); err != nil {
+		t.Fatal(err)
+	}
+	s.write("a", 3, true)
+	if left := quota.SharesOf(s.p, 0).Cells[0].Kept(); left != 1 {
+		t.Errorf("the others rely on %d pods of a, want 1: it has 3, and 2 are being removed", left)
+	}
+}
+
 // A cell that leaves closes its share before the protector decides for it, also if a cache does not show the share (rule S6).
 func TestLateWatchLeavesNoShareOpen(t *testing.T) {
 	s := newSharedCells(t, 6, 5, "a", "b")

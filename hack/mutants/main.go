@@ -152,7 +152,8 @@ func shareProofs() []proof {
 			"TestReservationsMoveWithTheDecisions", "TestShareOfLostProtectorIsTakenOver", "TestCellsOfSeveralCoresShareACopy",
 			"TestRestoredShareAdmitsNothing", "TestMergeReservations", "TestSharesOfRestoredCore", "TestAwaitsConfirmation", "TestWithShares",
 			"TestSurplusShareEnds", "TestShareOfRestoredClusterIsNotConfirmed", "TestLateWatchLosesNoReservationsOfAnEnteringCell",
-			"TestLateWatchHidesNoRemovalsBesideDeadPods", "TestLateWatchLeavesNoShareOpen", "TestLateWatchLetsNoRecreatedProtectorDecideBesideAShare",
+			"TestLateWatchHidesNoRemovalsBesideDeadPods", "TestReservationsOfAClosedShareAreRecorded",
+			"TestLateWatchLeavesNoShareOpen", "TestLateWatchLetsNoRecreatedProtectorDecideBesideAShare",
 			"TestSharesAdmitNothingWhileTheFloorIsUnknown", "TestProtectorThatToleratesDomainLossHasNoShares",
 			"TestCoresWithProtectorsOfOneNameHaveSharesOfTheirOwn",
 			"TestDecidingFor", "TestPendingChargeFollowsACellThatEnters", "TestPendingChargeFollowsACellThatLeaves",
@@ -181,7 +182,7 @@ func main() {
 }
 
 func run(ctx context.Context, out io.Writer, seeds int, proof, only, table string) error {
-	mutants, err := load("hack/mutants/mutants.yaml", only)
+	mutants, err := load(mutantsFile, only)
 	if err != nil {
 		return err
 	}
@@ -193,16 +194,15 @@ func run(ctx context.Context, out io.Writer, seeds int, proof, only, table strin
 	if err != nil {
 		return err
 	}
-	var rows []string
-	survived := 0
+	by, survived := map[string]string{}, 0
 	for i, m := range mutants {
 		if caught[i] == "" {
 			survived++
 		}
-		rows = append(rows, fmt.Sprintf("| %s | %s | %s |", m.Rule, m.Name, cmp.Or(caught[i], "nothing")))
+		by[m.Name] = cmp.Or(caught[i], "nothing")
 	}
-	if table != "" && only == "" {
-		if err := writeTable(table, rows); err != nil {
+	if table != "" {
+		if err := updateTable(table, by); err != nil {
 			return err
 		}
 	}
@@ -385,20 +385,38 @@ func (o outcome) failedTest() string {
 }
 
 const (
+	mutantsFile = "hack/mutants/mutants.yaml"
 	tableBegins = "<!-- mutants begin -->\n"
 	tableEnds   = "<!-- mutants end -->"
 )
 
-func writeTable(file string, rows []string) error {
+// updateTable writes what caught which mutants to a table. Those that were not tried keep their rows; mutants without a row were never tried.
+func updateTable(file string, caught map[string]string) error {
+	all, err := load(mutantsFile, "")
+	if err != nil {
+		return err
+	}
 	raw, err := os.ReadFile(file)
 	if err != nil {
 		return err
 	}
 	before, rest, found := strings.Cut(string(raw), tableBegins)
-	_, after, foundEnd := strings.Cut(rest, tableEnds)
+	earlier, after, foundEnd := strings.Cut(rest, tableEnds)
 	if !found || !foundEnd {
 		return fmt.Errorf("%s has no marks for the table", file)
 	}
-	text := "| rule | fault | caught by |\n| --- | --- | --- |\n" + strings.Join(rows, "\n") + "\n"
-	return os.WriteFile(file, []byte(before+tableBegins+text+tableEnds+after), 0o600)
+	var text strings.Builder
+	text.WriteString("| rule | fault | caught by |\n| --- | --- | --- |\n")
+	for _, m := range all {
+		row := fmt.Sprintf("| %s | %s | ", m.Rule, m.Name)
+		by, tried := caught[m.Name]
+		if !tried {
+			_, by, tried = strings.Cut(earlier, "\n"+row)
+			by, _, _ = strings.Cut(by, " |\n")
+		}
+		if tried {
+			text.WriteString(row + by + " |\n")
+		}
+	}
+	return os.WriteFile(file, []byte(before+tableBegins+text.String()+tableEnds+after), 0o600)
 }

@@ -1,11 +1,16 @@
 package main
 
-import "testing"
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
 
 // Otherwise a stale mutant, whose text is no longer in the code, would be noticed only in a full run, which takes an hour.
 func TestNoMutantIsStale(t *testing.T) {
 	t.Chdir("../..")
-	mutants, err := load("hack/mutants/mutants.yaml", "")
+	mutants, err := load(mutantsFile, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -21,5 +26,32 @@ func TestNoMutantIsStale(t *testing.T) {
 		if _, err := m.overlay(t.TempDir()); err != nil {
 			t.Errorf("%s: %v", m.Name, err)
 		}
+	}
+}
+
+// A run of some mutants keeps the rows of the others.
+func TestTableKeepsRowsOfUntriedMutants(t *testing.T) {
+	t.Chdir("../..")
+	all, err := load(mutantsFile, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "table.md")
+	if err := os.WriteFile(file, []byte("before\n"+tableBegins+tableEnds+"\nafter\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, caught := range []map[string]string{{all[1].Name: "a test", "gone": "a test"}, {all[0].Name: "seed 1"}} {
+		if err := updateTable(file, caught); err != nil {
+			t.Fatal(err)
+		}
+	}
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := func(m mutant, by string) string { return "| " + m.Rule + " | " + m.Name + " | " + by + " |\n" }
+	want := "before\n" + tableBegins + "| rule | fault | caught by |\n| --- | --- | --- |\n" + row(all[0], "seed 1") + row(all[1], "a test") + tableEnds + "\nafter\n"
+	if got := string(raw); got != want {
+		t.Errorf("the table is\n%s\nwant\n%s", got, strings.TrimSpace(want))
 	}
 }
