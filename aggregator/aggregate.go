@@ -134,9 +134,10 @@ func (r *reconciler) awaitInFlight(_ context.Context, a *aggregation) (bool, err
 	return a.outcome.wait > 0, nil
 }
 
-// awaitConfirmation ends the aggregation of a share whose cluster was restored until it has entered again. An event will follow (rule S5).
+// awaitConfirmation ends the aggregation of a share whose cluster was restored until it has entered again. An event will follow (rule S5). A closed share
+// is counted, since it admits nothing, and ends only when its reservations are settled.
 func (r *reconciler) awaitConfirmation(_ context.Context, a *aggregation) (bool, error) {
-	return a.p.Spec.ShareOf != nil && quota.AwaitsConfirmation(a.p.Spec.ShareOf, &a.stored.Aggregation), nil
+	return a.p.Spec.ShareOf != nil && !a.p.Spec.ShareOf.Closed && quota.AwaitsConfirmation(a.p.Spec.ShareOf, &a.stored.Aggregation), nil
 }
 
 // resolveTarget determines the target. If it was never known, it writes why nothing is counted.

@@ -110,12 +110,13 @@ func (r *reconciler) write(ctx context.Context, key types.NamespacedName, p *v1a
 	if !r.ownership.canWrite(key.Namespace) {
 		return nil
 	}
-	finish, err := r.shares.prepare(ctx, before, p)
-	if isOutdated(err) {
+	finish, stepErr := r.shares.prepare(ctx, before, p)
+	if isOutdated(stepErr) {
 		r.queue.AddAfter(key, shareRetryInterval)
 		return nil
-	} else if err != nil {
-		return err
+	} else if stepErr != nil {
+		work.settled = quota.Settled{}
+		lowerCounts(before, p, r.cell)
 	}
 	r.entries.drain(p)
 	summarize(p, r.clock.now())
@@ -141,10 +142,28 @@ func (r *reconciler) write(ctx context.Context, key types.NamespacedName, p *v1a
 	}
 	r.deferral.end(key)
 	r.requeue(key, p, work)
+	if stepErr != nil {
+		return stepErr
+	}
 	if finish == nil && r.shares != nil {
 		r.compared.record(key)
 	}
 	return r.finishStep(ctx, key, finish)
+}
+
+// lowerCounts replaces the entry of a cell whose share could not be read or written by the one before, with fewer pods if some have died: the other
+// cells must not rely on those, whatever the share has (rule S4).
+func lowerCounts(before, p *v1alpha1.PodProtector, cellID string) {
+	cell, stored := quota.CellOf(p, cellID), quota.CellOf(before, cellID)
+	if stored == nil {
+		quota.DropCell(p, cellID)
+		return
+	}
+	counted := cell.Aggregation
+	stored.DeepCopyInto(cell)
+	if cell.Aggregation.CountedSpec == counted.CountedSpec {
+		cell.Aggregation.CountedReplicas = min(cell.Aggregation.CountedReplicas, counted.CountedReplicas)
+	}
 }
 
 // shareRetryInterval is the time after which a step of a share that met another write is tried again.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"golang.org/x/sync/singleflight"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -139,7 +140,7 @@ func (k *shareKeeper) fence(ctx context.Context, before, cell *v1alpha1.PodProte
 	if stored == nil || cell.Share != nil || cell.Aggregation.Void || before == nil || !before.Aggregation.Void {
 		return nil
 	}
-	return k.setFloor(ctx, stored, stored.Spec.MinAvailable.IntValue())
+	return k.setFloor(ctx, stored, floorOfShare(stored))
 }
 
 // cellOf returns the entry of the cell; nil if there is none, or no keeper.
@@ -184,14 +185,32 @@ func (k *shareKeeper) record(cell *v1alpha1.PodProtectorCell, stored *v1alpha1.P
 	if own == nil {
 		return
 	}
+	reserved := cell.Share.Reserved
 	if k.isClosed(stored) {
 		cell.Share.Reserved = quota.Saturate(quota.CountMore(&own.AdmissionHistory, &cell.AdmissionHistory))
 	} else {
 		cell.Share.Reserved, cell.AdmissionHistory = quota.Saturate(quota.Open(&own.AdmissionHistory)), v1alpha1.AdmissionHistory{}
 	}
+	if isIncomplete(stored, own) {
+		cell.Share.Reserved = max(cell.Share.Reserved, reserved)
+	}
 	if own.Aggregation.CountedSpec == cell.Aggregation.CountedSpec { // the two are counted by different streams
 		cell.Aggregation.CountedReplicas = min(cell.Aggregation.CountedReplicas, own.Aggregation.CountedReplicas)
 	}
+}
+
+// isIncomplete reports whether a share, with the entry own, may lack reservations of removals in flight: it was created in place of a lost one, or its
+// counts are void.
+func isIncomplete(share *v1alpha1.PodProtector, own *v1alpha1.PodProtectorCell) bool {
+	return share.Spec.ShareOf.Recreated || own != nil && own.Aggregation.Void
+}
+
+// floorOfShare returns the floor of a share. One that a client made may have none.
+func floorOfShare(share *v1alpha1.PodProtector) int {
+	if share.Spec.MinAvailable == nil {
+		return 0
+	}
+	return share.Spec.MinAvailable.IntValue()
 }
 
 // localOf describes the stored share.
@@ -199,7 +218,7 @@ func (k *shareKeeper) localOf(cell *v1alpha1.PodProtectorCell, stored *v1alpha1.
 	if stored == nil {
 		return floorshare.Local{}
 	}
-	local := floorshare.Local{Exists: true, Closed: k.isClosed(stored), Floor: stored.Spec.MinAvailable.IntValue()}
+	local := floorshare.Local{Exists: true, Closed: k.isClosed(stored), Floor: floorOfShare(stored)}
 	if own := quota.CellOf(stored, k.cell); own != nil {
 		local.Available, local.Reserved = int(own.Aggregation.CountedReplicas), quota.Open(&own.AdmissionHistory)
 		local.Unmerged = !quota.AwaitsConfirmation(stored.Spec.ShareOf, &own.Aggregation) && quota.CountMore(&own.AdmissionHistory, &cell.AdmissionHistory) > 0
@@ -213,7 +232,7 @@ func (k *shareKeeper) isClosed(stored *v1alpha1.PodProtector) bool {
 	return stored.Spec.ShareOf.Closed || own != nil && quota.AwaitsConfirmation(stored.Spec.ShareOf, &own.Aggregation)
 }
 
-// create creates the share, closed.
+// create creates the share, closed. The cell has none while its namespace does not exist or is being deleted.
 func (k *shareKeeper) create(ctx context.Context, p *v1alpha1.PodProtector, recreated bool) error {
 	hash := sha256.Sum256([]byte(string(p.UID) + "/" + k.cell))
 	share := &v1alpha1.PodProtector{
@@ -221,7 +240,11 @@ func (k *shareKeeper) create(ctx context.Context, p *v1alpha1.PodProtector, recr
 		Spec:       *k.shareSpec(p),
 	}
 	share.Spec.ShareOf.Closed, share.Spec.ShareOf.Recreated = true, recreated
-	return k.shares.Create(ctx, share)
+	err := k.shares.Create(ctx, share)
+	if apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return nil
+	}
+	return err
 }
 
 // shareName returns the name of a share. The hash of the protector's UID and of the cell tells the shares of several cores, and of several
@@ -266,7 +289,7 @@ func (k *shareKeeper) delete(ctx context.Context, stored *v1alpha1.PodProtector)
 
 // raise raises or confirms the share before the caller records it.
 func (k *shareKeeper) raise(ctx context.Context, cell *v1alpha1.PodProtectorCell, stored *v1alpha1.PodProtector, floor int) error {
-	if err := k.setFloor(ctx, stored, max(floor, stored.Spec.MinAvailable.IntValue())); err != nil {
+	if err := k.setFloor(ctx, stored, max(floor, floorOfShare(stored))); err != nil {
 		return err
 	}
 	k.recordShare(cell, floor)
@@ -320,15 +343,16 @@ func (k *shareKeeper) leave(ctx context.Context, cell *v1alpha1.PodProtectorCell
 		return nil
 	}
 	stored.Spec.ShareOf.Closed = true
-	if err := k.setFloor(ctx, stored, stored.Spec.MinAvailable.IntValue()); err != nil {
+	if err := k.setFloor(ctx, stored, floorOfShare(stored)); err != nil {
 		return err
 	}
-	if own := quota.CellOf(stored, k.cell); own != nil { // as it was at the write
+	own := quota.CellOf(stored, k.cell) // as it was at the write
+	if own != nil {
 		quota.MergeReservations(&cell.AdmissionHistory, &own.AdmissionHistory)
 		startCountsAfter(&cell.Aggregation, &own.Aggregation)
-		if own.Aggregation.Void {
-			quota.VoidCounts(&cell.Aggregation) // rule 11
-		}
+	}
+	if isIncomplete(stored, own) {
+		quota.VoidCounts(&cell.Aggregation) // rule 11
 	}
 	return nil
 }

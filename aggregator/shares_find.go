@@ -17,9 +17,10 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// isOfOtherCore reports whether a share may be that of another core, which has a protector of the same name.
-func (k *shareKeeper) isOfOtherCore(of *v1alpha1.ShareOf) bool {
-	return k.start.coreUID == "" || of.Core != "" && of.Core != k.start.coreUID
+// isOfThisCore reports whether a share is certainly one of this core, and not of another one with a protector of the same name. Versions without
+// shareOf.core did not record it.
+func (k *shareKeeper) isOfThisCore(of *v1alpha1.ShareOf) bool {
+	return of.Core != "" && of.Core == k.start.coreUID
 }
 
 // find returns the share of a protector, or of a lost one of its name, as r shows it; nil if there is none. After several losses and restores, the
@@ -34,7 +35,7 @@ func (k *shareKeeper) find(ctx context.Context, r client.Reader, p *v1alpha1.Pod
 	for i := range all.Items {
 		share := &all.Items[i]
 		isShareOf := quota.IsShareOf(share.Spec.ShareOf, p)
-		if share.Spec.ShareOf.Cell != k.cell || !isShareOf && k.isOfOtherCore(share.Spec.ShareOf) {
+		if share.Spec.ShareOf.Cell != k.cell || !isShareOf && !k.isOfThisCore(share.Spec.ShareOf) {
 			continue
 		}
 		if !isShareOf {
@@ -74,10 +75,10 @@ func (k *shareKeeper) find(ctx context.Context, r client.Reader, p *v1alpha1.Pod
 // the protector may record it (rule S2). A share ends when it is closed, and all its reservations are settled.
 func (k *shareKeeper) endSurplus(ctx context.Context, kept *v1alpha1.PodProtector, surplus []*v1alpha1.PodProtector) error {
 	for _, share := range surplus {
-		own, floor := quota.CellOf(share, k.cell), share.Spec.MinAvailable.IntValue()
+		own, floor := quota.CellOf(share, k.cell), floorOfShare(share)
 		var err error
 		switch {
-		case floor > kept.Spec.MinAvailable.IntValue():
+		case floor > floorOfShare(kept):
 			err = k.setFloor(ctx, kept, floor)
 		case !share.Spec.ShareOf.Closed:
 			share.Spec.ShareOf.Closed = true
@@ -129,7 +130,7 @@ func (k *shareKeeper) release(ctx context.Context, key types.NamespacedName) err
 		return fmt.Errorf("read the shares of the cell: %w", err)
 	}
 	for i := range all.Items {
-		if of := all.Items[i].Spec.ShareOf; of.Cell != k.cell || of.Core != k.start.coreUID {
+		if of := all.Items[i].Spec.ShareOf; of.Cell != k.cell || of.Core != "" && of.Core != k.start.coreUID {
 			continue
 		}
 		if _, err := k.releaseShare(ctx, &all.Items[i]); err != nil {
@@ -152,7 +153,8 @@ func (k *shareKeeper) releaseShare(ctx context.Context, share *v1alpha1.PodProte
 	return released, nil
 }
 
-// wasReleased reports whether the protector of a share was released, by live reads of the core.
+// wasReleased reports whether the protector of a share was released, by live reads of the core. Only a record of the release proves that of a share
+// that may be of another core.
 func (k *shareKeeper) wasReleased(ctx context.Context, key types.NamespacedName, of *v1alpha1.ShareOf) (bool, error) {
 	p := &v1alpha1.PodProtector{}
 	err := k.core.Get(ctx, key, p)
@@ -161,7 +163,7 @@ func (k *shareKeeper) wasReleased(ctx context.Context, key types.NamespacedName,
 		return false, nil
 	case err != nil && !apierrors.IsNotFound(err):
 		return false, err
-	case !of.Held:
+	case !of.Held && k.isOfThisCore(of):
 		return true, nil
 	}
 	last := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, UID: types.UID(of.UID)}}

@@ -10,7 +10,7 @@ import (
 // refreshForMinReady reads from the core the protectors for which a pod has not been ready for long enough. The clock of this
 // replica may be behind that of the aggregator, and its watch may not have shown the count in which the pod became
 // available. The newest count contains the time at which every pod in it was available. A pod that is counted later
-// becomes available after the request (the readiness race).
+// becomes available after the request (the readiness race). A forced removal does not depend on that count, and is charged without it.
 func (d *decider) refreshForMinReady(ctx context.Context, cell string, r removal.Request, covering []removal.Charge) error {
 	for i := range covering {
 		c := &covering[i]
@@ -19,10 +19,13 @@ func (d *decider) refreshForMinReady(ctx context.Context, cell string, r removal
 		}
 		core := d.cores.named(c.Core)
 		newest, released, err := core.states.readLive(ctx, c.Key)
-		if released {
+		switch {
+		case released:
 			continue
-		}
-		if err != nil {
+		case err != nil && r.IsBreakGlass():
+			c.AgeUnknown = true
+			continue
+		case err != nil:
 			return fmt.Errorf("core cluster %q: read PodProtector %s to check minReadySeconds of the pod: %w", c.Core, c.Key, err)
 		}
 		c.Protector = newest

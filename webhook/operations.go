@@ -29,6 +29,8 @@ type historyOp struct {
 	// claim records what this request may give back. Only batches of one protector access it, and those run one at a
 	// time. So it is correct even for a request whose caller did not wait for its batch.
 	claim *quota.Claim
+	// isPending reports that removal was admitted while the core was unreachable, and comes before all others.
+	isPending bool
 	// byPeer reports that another replica made the reservation to give back, so that this replica may not have seen
 	// it.
 	byPeer bool
@@ -63,7 +65,7 @@ type opResult struct {
 }
 
 // applyOps applies operations to the history of p, and reports whether the history changed. It processes them in the order
-// in which they were requested: callers that waited for one batch arrive at the next protector all at once, in any
+// in which they were requested, after pending charges: callers that waited for one batch arrive at the next protector all at once, in any
 // order.
 func applyOps(p *v1alpha1.PodProtector, ops []historyOp) (results []opResult, changed bool) {
 	results = make([]opResult, len(ops))
@@ -94,13 +96,19 @@ func applyOps(p *v1alpha1.PodProtector, ops []historyOp) (results []opResult, ch
 	return results, changed
 }
 
-// requestOrder returns the indexes of operations in the order in which they were requested.
+// requestOrder returns the indexes of operations in the order in which they were requested, those of pending charges first: the clock may have
+// been set back since.
 func requestOrder(ops []historyOp) []int {
 	order := make([]int, len(ops))
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortStableFunc(order, func(i, j int) int { return ops[i].removal.At.Compare(ops[j].removal.At) })
+	slices.SortStableFunc(order, func(i, j int) int {
+		if ops[i].isPending != ops[j].isPending {
+			return map[bool]int{true: -1, false: 1}[ops[i].isPending]
+		}
+		return ops[i].removal.At.Compare(ops[j].removal.At)
+	})
 	return order
 }
 

@@ -78,7 +78,7 @@ func (c *pendingCharges) of(protector types.NamespacedName) []pendingCharge {
 // ops returns the pending charges of a protector, as operations.
 func (c *pendingCharges) ops(protector types.NamespacedName) (ops []historyOp) {
 	for _, charge := range c.of(protector) {
-		ops = append(ops, historyOp{removal: charge.Removal, claim: &quota.Claim{}})
+		ops = append(ops, historyOp{removal: charge.Removal, claim: &quota.Claim{}, isPending: true})
 	}
 	return ops
 }

@@ -42,6 +42,7 @@ type PodProtectorList struct {
 // PodProtectorSpec is the desired state of a PodProtector, set by a user or by the generator.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.minAvailable) != has(self.maxUnavailable)",message="give either minAvailable or maxUnavailable",fieldPath=".minAvailable"
+// +kubebuilder:validation:XValidation:rule="!has(self.shareOf) || has(self.minAvailable) && type(self.minAvailable) == int",message="a share has a number of pods as minAvailable",fieldPath=".minAvailable"
 // +kubebuilder:validation:XValidation:rule="has(self.selector) != has(self.targetRef)",message="give either selector or targetRef",fieldPath=".selector"
 // +kubebuilder:validation:XValidation:rule="!has(self.targetRef) || !has(self.aggregationSelector)",message="aggregationSelector goes with selector: with targetRef, the protected pods are counted",fieldPath=".aggregationSelector"
 type PodProtectorSpec struct {

@@ -182,7 +182,7 @@ func denialReason(p *v1alpha1.PodProtector, budget Budget, state chargeState) Ou
 		return DeniedRestored
 	case budget.FloorUnknown:
 		return DeniedFloorUnknown
-	case state == chargeUncounted && budget.Floor > 0:
+	case state == chargeUncounted && (budget.Floor > 0 || p.Spec.ShareOf != nil): // a share of 0 can rise, and other cells rely on its pods then
 		return DeniedNeverAggregated
 	case state == chargeUncounted:
 		return ""

@@ -105,6 +105,38 @@ func findReservation(h *v1alpha1.AdmissionHistory, uid types.UID) (position, boo
 	return position{}, false
 }
 
+// findHash finds the reservation of the pod with a hash.
+func findHash(h *v1alpha1.AdmissionHistory, hash UIDHash) (position, bool) {
+	for i := range h.Buckets {
+		bucket := &h.Buckets[i]
+		if !isMerged(bucket) {
+			if HashUID(bucket.PodUID) == hash {
+				return position{bucket: i}, true
+			}
+			continue
+		}
+		for j := range hashCount(bucket) {
+			if hashAt(bucket, j) == hash {
+				return position{bucket: i, hash: j}, true
+			}
+		}
+	}
+	return position{}, false
+}
+
+// stampAt returns the time of a reservation.
+func stampAt(h *v1alpha1.AdmissionHistory, at position) time.Time {
+	bucket := &h.Buckets[at.bucket]
+	if isMerged(bucket) {
+		for j, stamp := range mergedTimes(bucket) {
+			if j == at.hash {
+				return stamp
+			}
+		}
+	}
+	return bucket.StartTime.Time
+}
+
 // removeReservation drops one reservation and keeps the order of the others.
 func removeReservation(h *v1alpha1.AdmissionHistory, at position) {
 	bucket := &h.Buckets[at.bucket]

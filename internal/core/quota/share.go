@@ -1,6 +1,10 @@
 package quota
 
 import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/floorshare"
 )
@@ -96,24 +100,77 @@ func allowedByShares(p *v1alpha1.PodProtector) (removals int) {
 	return removals
 }
 
-// MergeReservations adds to a history those reservations of another one whose pods have none in it. Moving a cell between a protector and
-// its share is repeated after a failure.
+// MergeReservations adds the reservations of another history to a history. Moving a cell between a protector and its share is repeated after a
+// failure, so a pod may have one in both. It then keeps one, with the later time, for both purposes, and no request may give it back.
 func MergeReservations(h *v1alpha1.AdmissionHistory, others *v1alpha1.AdmissionHistory) {
-	known := map[UIDHash]bool{}
-	for r := range Reservations(h) {
-		known[r.Hash] = true
-	}
 	for i := range others.Buckets {
 		bucket := others.Buckets[i].DeepCopy()
 		if isMerged(bucket) {
-			keepMerged(bucket, func(_ int, r Reservation) bool { return !known[r.Hash] })
-		} else if known[HashUID(bucket.PodUID)] {
+			keepMerged(bucket, func(_ int, r Reservation) bool {
+				at, known := findHash(h, r.Hash)
+				if known {
+					joinMerged(h, at, bucket, r.Stamp)
+				}
+				return !known
+			})
+		} else if at, known := findReservation(h, bucket.PodUID); known {
+			join(h, at, bucket)
 			continue
 		}
 		if bucket.Counter > 0 {
 			h.Buckets = append(h.Buckets, *bucket)
 		}
 	}
+}
+
+// join replaces a reservation by one that is also that of another bucket, which is single.
+func join(h *v1alpha1.AdmissionHistory, at position, other *v1alpha1.Bucket) {
+	own, stamp := h.Buckets[at.bucket], metav1.NewMicroTime(stampAt(h, at))
+	renewed, old := other, &own
+	if !isMerged(&own) && !other.StartTime.After(stamp.Time) {
+		renewed, old = &own, other
+	}
+	removeReservation(h, at)
+	if renewed.StartTime.Before(&stamp) {
+		renewed.StartTime = stamp
+	}
+	carryOver(renewed, old)
+	if renewed.Token != old.Token {
+		makePermanent(renewed)
+	}
+	h.Buckets = append(h.Buckets, *renewed)
+}
+
+// joinMerged makes a reservation also that of another bucket, which is merged and has it with a time. If both are merged, all others of the bucket
+// get that time and purpose too, which is stricter.
+func joinMerged(h *v1alpha1.AdmissionHistory, at position, other *v1alpha1.Bucket, stamp time.Time) {
+	own := &h.Buckets[at.bucket]
+	isLater := stamp.After(stampAt(h, at))
+	switch {
+	case !isMerged(own):
+		if isLater {
+			own.StartTime = metav1.NewMicroTime(stamp)
+		}
+		carryOver(own, other)
+		makePermanent(own)
+		return
+	case isRelabel(own) && isRelabel(other):
+		own.PodVersion = max(relabelVersion(own), relabelVersion(other))
+	case isRelabel(own):
+		own.Operation, own.PodVersion = "", 0
+	}
+	if runs := runsOf(own); isLater {
+		if latest := runs[len(runs)-1].stamp; latest.After(stamp) {
+			stamp = latest
+		}
+		own.StartTime, own.EndTime = metav1.NewMicroTime(stamp), nil
+		setTimes(own, []run{{stamp, hashCount(own)}})
+	}
+}
+
+// makePermanent makes a single reservation one that no request may give back.
+func makePermanent(bucket *v1alpha1.Bucket) {
+	bucket.Token, bucket.Holders, bucket.RevocableUntil = "", 0, nil
 }
 
 // countWanted records in a share how many removals it has denied for lack of budget. One record is enough until the share has budget again.

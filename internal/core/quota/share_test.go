@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -89,7 +90,12 @@ func TestMergeReservations(t *testing.T) {
 		history := func(name string) v1alpha1.AdmissionHistory {
 			p := withThreshold(protector(0, 99), threshold)
 			for _, uid := range rapid.SliceOfNDistinct(rapid.IntRange(0, 12), 0, 8, rapid.ID).Draw(t, name) {
-				quota.Decide(p, []quota.Removal{removal("c0", fmt.Sprint(uid))})
+				one := removal("c0", fmt.Sprint(uid))
+				one.At = start.Add(time.Duration(rapid.IntRange(-9, 0).Draw(t, "at")) * time.Second)
+				if rapid.Bool().Draw(t, "relabel") {
+					one.Operation, one.PodVersion = v1alpha1.OperationRelabel, rapid.Int64Range(1, 9).Draw(t, "version")
+				}
+				quota.Decide(p, []quota.Removal{one})
 				quota.Compact(p, "c0", start)
 			}
 			return p.Status.Cells[0].AdmissionHistory
@@ -103,9 +109,17 @@ func TestMergeReservations(t *testing.T) {
 			t.Fatal("MergeReservations() has lost a reservation")
 		}
 		want := map[quota.UIDHash]bool{}
+		got := map[quota.UIDHash]quota.Reservation{}
+		for r := range quota.Reservations(&merged) {
+			got[r.Hash] = r
+		}
 		for _, h := range []*v1alpha1.AdmissionHistory{&a, &b} {
 			for r := range quota.Reservations(h) {
 				want[r.Hash] = true
+				// A reservation with a version ends when the pod has a later one; one without when the pod is gone.
+				if now := got[r.Hash]; now.Stamp.Before(r.Stamp) || now.Relabel > 0 && (r.Relabel == 0 || now.Relabel < r.Relabel) {
+					t.Fatalf("MergeReservations() made %+v of %+v", now, r)
+				}
 			}
 		}
 		if got := quota.Open(&merged); got != len(want) {

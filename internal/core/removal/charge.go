@@ -23,6 +23,8 @@ type Charge struct {
 	Vanished bool
 	// LeavesCell reports that a relabel removes the pod from the cell as defined in the protector's core.
 	LeavesCell bool
+	// AgeUnknown reports that the newest count could not be read, so that it is unknown whether it includes a pod that seems too young.
+	AgeUnknown bool
 	// Operation is the operation that the protector is charged for. It is empty until ChargesFor has set it. A request that both updates
 	// and relabels a pod is one of the two for each protector.
 	Operation v1alpha1.Operation
@@ -116,9 +118,9 @@ func (c Charge) consumesBudget(health podhealth.Health, r Request) bool {
 
 // AgeEvaluationTime returns the time at which the age of a pod to be removed is evaluated. If no aggregator has counted the cell, or the cell
 // was removed from the protector, no count has a time that compensates for a slow clock. The pod is then assumed to be old enough,
-// and its removal is denied.
+// and its removal is denied, or charged if it is forced.
 func (c Charge) AgeEvaluationTime(cell string, now time.Time) time.Time {
-	if quota.CellOf(c.Protector, cell) == nil {
+	if c.AgeUnknown || quota.CellOf(c.Protector, cell) == nil {
 		return now.Add(time.Duration(c.Protector.Spec.MinReadySeconds)*time.Second + maxClockLag)
 	}
 	return now
@@ -131,7 +133,9 @@ const maxClockLag = 24 * time.Hour
 // for long enough. The aggregator may have counted it by a clock that is ahead, in a count that the webhook has not seen yet. Only
 // the newest count is conclusive.
 func (c Charge) IsYoung(r Request, cell string, now time.Time) bool {
-	if floor, known := quota.Floor(c.Protector); known && floor == 0 || c.Vanished || c.operationOf(r, cell, now) == "" {
+	floor, known := quota.Floor(c.Protector)
+	isWithoutFloor := known && floor == 0 && c.Protector.Spec.ShareOf == nil // other cells rely on the counts of a share of 0 as soon as it rises
+	if isWithoutFloor || c.Vanished || c.operationOf(r, cell, now) == "" {
 		return false
 	}
 	health := c.Health(podhealth.FactsOf(r.Pod), cell, now)
