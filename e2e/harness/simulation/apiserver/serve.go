@@ -14,12 +14,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
 // handler answers the requests of one connection from the store.
@@ -106,6 +109,9 @@ func (h handler) list(c *call) any {
 	if wanted, err := labels.Parse(c.query.Get("labelSelector")); err == nil {
 		objects = slices.DeleteFunc(objects, func(o client.Object) bool { return !wanted.Matches(labels.Set(o.GetLabels())) })
 	}
+	if wanted, err := fields.ParseSelector(c.query.Get("fieldSelector")); err == nil {
+		objects = slices.DeleteFunc(objects, func(o client.Object) bool { return !isSelectedShare(wanted, o) })
+	}
 	if c.metadata {
 		return metadataList(objects, version)
 	}
@@ -113,6 +119,19 @@ func (h handler) list(c *call) any {
 		"kind": c.kind.Kind + "List", "apiVersion": c.kind.GroupVersion().String(),
 		"metadata": map[string]any{"resourceVersion": strconv.FormatUint(version, 10)}, "items": nonNil(objects),
 	}
+}
+
+// isSelectedShare reports whether a field selector leaves an object in a list, by the only field that PodProtectors can be selected by.
+func isSelectedShare(wanted fields.Selector, o client.Object) bool {
+	p, ok := o.(*v1alpha1.PodProtector)
+	if !ok {
+		return true
+	}
+	name := ""
+	if p.Spec.ShareOf != nil {
+		name = p.Spec.ShareOf.Name
+	}
+	return wanted.Matches(fields.Set{"spec.shareOf.name": name})
 }
 
 func (l *Link) sawProtectors(c *call, version uint64) {

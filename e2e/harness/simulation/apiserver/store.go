@@ -62,6 +62,8 @@ type Store struct {
 	Committed func(*Event)
 	// Traffic is called with each message when it arrives, on either side.
 	Traffic func(format string, arguments ...any)
+	// UIDSuffix makes the UIDs of objects differ from those of other stores, where that matters.
+	UIDSuffix string
 
 	mu      sync.Mutex
 	version uint64
@@ -145,7 +147,7 @@ func (s *Store) Create(resource string, object client.Object, by string) (client
 	created := clone(object)
 	s.uids++
 	if created.GetUID() == "" {
-		created.SetUID(types.UID(fmt.Sprintf("%s-%s-%d", resource, key.Name, s.uids)))
+		created.SetUID(types.UID(fmt.Sprintf("%s-%s-%d%s", resource, key.Name, s.uids, s.UIDSuffix)))
 	}
 	created.SetGeneration(1)
 	created.SetCreationTimestamp(metav1Now())
