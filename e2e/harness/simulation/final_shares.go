@@ -5,6 +5,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -23,15 +24,16 @@ const maxShareDelay = 30 * time.Second
 
 // closedShare returns what is missing until all cells decide on the shares that they should have; "" if nothing.
 func (sc *shareChecks) closedShare() string {
-	if existing := len(sc.env.cores[0].protectors()); existing < len(sc.env.scenario.Protectors) {
+	if existing := len(sc.protectors()); existing < len(sc.env.scenario.Protectors) {
 		return fmt.Sprintf("%d protectors exist, want %d", existing, len(sc.env.scenario.Protectors))
 	}
-	for _, p := range sc.env.cores[0].protectors() {
+	for _, p := range sc.protectors() {
 		for _, worker := range sc.env.workers {
-			entry, share := quota.CellOf(p, worker.name), sc.shareOf(worker, p)
-			wants, name := p.Spec.CoreOutage == v1alpha1.CoreOutageLocalShare, fmt.Sprintf("protector %s in %s", p.Name, worker.name)
+			entry, share := quota.CellOf(p.PodProtector, worker.name), sc.shareOf(worker, p)
+			wants := p.Spec.CoreOutage == v1alpha1.CoreOutageLocalShare && !sc.known(p).toleratesDomainLoss()
+			name := fmt.Sprintf("protector %s in %s", sc.known(p).name(), worker.name)
 			switch {
-			case entry == nil || !isCounted(p, &entry.Aggregation):
+			case entry == nil || !isCounted(p.PodProtector, &entry.Aggregation):
 				return name + " is not counted"
 			case wants && (entry.Share == nil || share == nil || share.Spec.ShareOf.Closed):
 				return name + " has no open share"
@@ -45,10 +47,26 @@ func (sc *shareChecks) closedShare() string {
 	return ""
 }
 
+// coreProtector is a protector of a core.
+type coreProtector struct {
+	*v1alpha1.PodProtector
+	core *clusterState
+}
+
+// protectors returns the protectors of all cores.
+func (sc *shareChecks) protectors() (all []coreProtector) {
+	for _, core := range sc.env.cores {
+		for _, p := range core.protectors() {
+			all = append(all, coreProtector{p, core})
+		}
+	}
+	return all
+}
+
 // shareOf returns the share of a protector in a cell; nil if there is none.
-func (sc *shareChecks) shareOf(worker *clusterState, p *v1alpha1.PodProtector) *v1alpha1.PodProtector {
+func (sc *shareChecks) shareOf(worker *clusterState, p coreProtector) *v1alpha1.PodProtector {
 	for _, share := range worker.protectors() {
-		if of := share.Spec.ShareOf; of != nil && of.Name == p.Name && of.UID == string(p.UID) {
+		if of := share.Spec.ShareOf; of != nil && of.Core == p.core.name && of.Name == p.Name && of.UID == string(p.UID) {
 			return share
 		}
 	}
@@ -60,12 +78,12 @@ func (sc *shareChecks) calmProblem() string {
 	if problem := sc.closedShare(); problem != "" {
 		return problem
 	}
-	for _, p := range sc.env.cores[0].protectors() {
+	for _, p := range sc.protectors() {
 		if problem := sc.keptProblem(p); problem != "" {
 			return problem
 		}
 		for _, worker := range sc.env.workers {
-			decides, in := p, sc.env.cores[0]
+			decides, in := p.PodProtector, p.core
 			if share := sc.shareOf(worker, p); share != nil {
 				decides, in = share, worker
 			}
@@ -74,7 +92,7 @@ func (sc *shareChecks) calmProblem() string {
 				return fmt.Sprintf("protector %s has counts in %s of a leadership that began at %d, restored at %d", decides.Name, in.name, term, in.restoredVersion)
 			}
 			counted, want := int(cell.Aggregation.CountedReplicas), sc.env.judge.history.cells[worker.name].available(sc.known(p).watchedProtector, time.Now())
-			recorded := int(quota.CellOf(p, worker.name).Aggregation.CountedReplicas)
+			recorded := int(quota.CellOf(p.PodProtector, worker.name).Aggregation.CountedReplicas)
 			if open := countOpenReservations(&cell.AdmissionHistory); counted != want || recorded != want || open > 0 {
 				return fmt.Sprintf("protector %s has %d pods of %s in %s with %d reservations, want %d pods", p.Name, counted, worker.name, decides.Name, open, want)
 			}
@@ -84,7 +102,7 @@ func (sc *shareChecks) calmProblem() string {
 }
 
 // keptProblem returns "" if all shares keep the floor, or all pods if there are fewer: they make up for pods that have died elsewhere (rule S4).
-func (sc *shareChecks) keptProblem(p *v1alpha1.PodProtector) string {
+func (sc *shareChecks) keptProblem(p coreProtector) string {
 	kept, all := 0, 0
 	for _, worker := range sc.env.workers {
 		pods := sc.env.judge.history.cells[worker.name].available(sc.known(p).watchedProtector, time.Now())
@@ -94,20 +112,21 @@ func (sc *shareChecks) keptProblem(p *v1alpha1.PodProtector) string {
 		}
 		kept += pods
 	}
-	if want := min(floorOf(p), all); kept < want {
-		return fmt.Sprintf("protector %s keeps %d pods, want %d", p.Name, kept, want)
+	if want := min(floorOf(p.PodProtector), all); kept < want {
+		return fmt.Sprintf("protector %s keeps %d pods, want %d", sc.known(p).name(), kept, want)
 	}
 	return ""
 }
 
-func (sc *shareChecks) known(p *v1alpha1.PodProtector) *sharedProtector {
-	return sc.env.judge.shares.protectors[client.ObjectKeyFromObject(p)]
+func (sc *shareChecks) known(p coreProtector) *sharedProtector {
+	return sc.env.judge.shares.protectors[protectorKey{p.core.name, client.ObjectKeyFromObject(p)}]
 }
 
-// hasBudget reports whether one more removal leaves the floor of each protector.
-func (sc *shareChecks) hasBudget() bool {
-	for _, p := range sc.env.cores[0].protectors() {
-		if sc.env.judge.shares.available(sc.known(p)) <= floorOf(p) && floorOf(p) > 0 {
+// hasBudget reports whether one more removal in a cell leaves the floor of each protector.
+func (sc *shareChecks) hasBudget(cell *clusterState) bool {
+	for _, p := range sc.protectors() {
+		known, floor := sc.known(p), floorOf(p.PodProtector)
+		if sc.env.judge.shares.available(known) <= floor && floor > 0 || sc.env.judge.history.intolerableLoss(known.watchedProtector, cell.name) != "" {
 			return false
 		}
 	}
@@ -123,7 +142,7 @@ func (sc *shareChecks) checkBudget() {
 	workers := sc.env.workers
 	for i := range workers {
 		c := workers[(int(sc.env.scenario.Seed)+i)%len(workers)]
-		for pod := sc.readyPod(c); pod != nil && sc.hasBudget(); pod = sc.readyPod(c) {
+		for pod := sc.readyPod(c); pod != nil && sc.hasBudget(c); pod = sc.readyPod(c) {
 			result := ""
 			if err := waitUntil(maxShareDelay, func() string { result = sc.remove(c, pod); return map[bool]string{false: result}[result == "removed"] }); err != nil {
 				sc.env.judge.fail("after the storm, a removal in %s that leaves the floor is not admitted: %v", c.name, err)
@@ -133,7 +152,7 @@ func (sc *shareChecks) checkBudget() {
 	}
 	for _, c := range workers {
 		for _, pod := range c.pods() {
-			if isReadyPod(pod) && !sc.hasBudget() && sc.remove(c, pod) == "removed" {
+			if isReadyPod(pod) && !isBreakGlass(pod) && !sc.hasBudget(c) && sc.remove(c, pod) == "removed" {
 				sc.env.judge.fail("after the storm, a removal in %s that breaks the floor is admitted", c.name)
 			}
 		}
@@ -142,10 +161,14 @@ func (sc *shareChecks) checkBudget() {
 
 func isReadyPod(pod *corev1.Pod) bool { return podState{pod: pod}.isReady() }
 
-// readyPod returns a pod of a cell; nil if none is ready.
+func isBreakGlass(pod *corev1.Pod) bool {
+	return metav1.HasAnnotation(pod.ObjectMeta, v1alpha1.AnnotationForceDelete)
+}
+
+// readyPod returns a pod of a cell whose removal needs budget; nil if none is ready.
 func (sc *shareChecks) readyPod(c *clusterState) *corev1.Pod {
 	for _, pod := range c.pods() {
-		if isReadyPod(pod) {
+		if isReadyPod(pod) && !isBreakGlass(pod) {
 			return pod
 		}
 	}

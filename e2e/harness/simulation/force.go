@@ -102,9 +102,13 @@ func (h *clusterHistory) countForcedReservationsOfCell(cell, before *v1alpha1.Po
 }
 
 func drawForcedRemovals(s *Scenario, r *rand.Rand) {
-	if r.IntN(6) > 0 {
-		return
+	if r.IntN(6) == 0 {
+		drawForceBursts(s, r)
 	}
+}
+
+// drawForceBursts adds bursts of removals, some of them by force.
+func drawForceBursts(s *Scenario, r *rand.Rand) {
 	for range 1 + r.IntN(3) {
 		begin, cell := randomTime(r), r.IntN(s.Workers)
 		for range 1 + r.IntN(3) {

@@ -111,7 +111,7 @@ func (j *judge) recordCoreEvent(core string, e *apiserver.Event) {
 	p, ok := e.New.(*v1alpha1.PodProtector)
 	switch {
 	case ok && j.shares != nil:
-		j.shares.recordProtector(p, e)
+		j.shares.recordProtector(core, p, e)
 	case ok:
 		j.recordProtectorEvent(core, p, e)
 	}

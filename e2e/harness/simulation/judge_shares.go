@@ -3,7 +3,6 @@ package simulation
 import (
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -24,16 +23,21 @@ import (
 // A floor that has risen counts as soon as all shares keep it (rule S4): a cell that is cut off cannot know it earlier. After a restore of the core,
 // records count when their cells have confirmed them. After a restore of a cell's cluster, its share is open when it has entered again
 // (rule S5).
+//
+//   - A break-glass removal that overrode a denial counts as a pod that has died. judge_breakglass.go judges its charge.
+//   - A protector that tolerates the loss of a domain never has a share (rule 12).
 type shareJudge struct {
 	history    *clusterHistory
 	report     *report
-	protectors map[types.NamespacedName]*sharedProtector
-	// shares are the shares that exist, by cell, and by the name of their protector.
-	shares map[string]map[types.NamespacedName]*v1alpha1.PodProtector
+	protectors map[protectorKey]*sharedProtector
+	// shares are the shares that exist, by cell, and by their protector.
+	shares map[string]map[protectorKey]*v1alpha1.PodProtector
 	// restored are the versions at which clusters continued after their last restore.
 	restored map[string]uint64
-	// cutUntil is until when a cell is cut off the core.
+	// cutUntil is until when a cell is cut off a core.
 	cutUntil map[string]time.Time
+	// breakGlass are the break-glass removals.
+	breakGlass *breakGlassRemovals
 }
 
 // sharedProtector is a protector of a scenario with shares.
@@ -49,12 +53,12 @@ type sharedProtector struct {
 
 func newShareJudge(history *clusterHistory, r *report) *shareJudge {
 	return &shareJudge{
-		history: history, report: r, protectors: map[types.NamespacedName]*sharedProtector{},
-		shares: map[string]map[types.NamespacedName]*v1alpha1.PodProtector{}, restored: map[string]uint64{}, cutUntil: map[string]time.Time{},
+		history: history, report: r, protectors: map[protectorKey]*sharedProtector{}, shares: map[string]map[protectorKey]*v1alpha1.PodProtector{},
+		restored: map[string]uint64{}, cutUntil: map[string]time.Time{}, breakGlass: newBreakGlassRemovals(),
 	}
 }
 
-// recordCut records that a cell is cut off the core for a while.
+// recordCut records that a cell is cut off a core for a while.
 func (j *judge) recordCut(cell string, length time.Duration) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -102,15 +106,19 @@ func (j *shareJudge) judgePodChange(cell string, r *removal, change func()) {
 	if isRemoval && time.Now().Before(j.cutUntil[cell]) {
 		j.report.counts.Alone++
 	}
-	for _, key := range slices.SortedFunc(maps.Keys(j.protectors), compareNames) {
+	isForced := isRemoval && j.breakGlass.isOverridden(r)
+	if isForced {
+		j.report.counts.Forced++
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(j.protectors), protectorKey.compare) {
 		p := j.protectors[key]
 		after := j.available(p)
 		switch floor := p.floors.lowestSince(time.Now().Add(-requestLimit - time.Second)); {
 		case after >= before[p]:
-		case !isRemoval || j.isByReadinessRace(cell, p, r):
+		case !isRemoval || isForced || j.isByReadinessRace(cell, p, r):
 			p.died += before[p] - after
 		case after+p.died < floor:
-			j.report.fail("after a removal in %s, %d pods are available for protector %s and %d have died, floor %d", cell, after, p.stored.Name, p.died, floor)
+			j.report.fail("after a removal in %s, %d pods are available for protector %s and %d have died, floor %d", cell, after, p.name(), p.died, floor)
 		}
 	}
 }
@@ -124,16 +132,14 @@ func (j *shareJudge) isByReadinessRace(cell string, p *sharedProtector, r *remov
 	return line != nil && !j.history.wasCharged(p.watchedProtector, r, line.states[:len(line.states)-1])
 }
 
-func compareNames(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) }
-
 // recordShare records a change of a share in the cluster of a cell. A nil shareJudge records nothing.
 func (j *shareJudge) recordShare(cell string, share *v1alpha1.PodProtector, e *apiserver.Event) {
 	if j == nil || share.Spec.ShareOf == nil {
 		return
 	}
-	key := types.NamespacedName{Namespace: share.Namespace, Name: share.Spec.ShareOf.Name}
+	key := sharedProtectorOf(share)
 	if j.shares[cell] == nil {
-		j.shares[cell] = map[types.NamespacedName]*v1alpha1.PodProtector{}
+		j.shares[cell] = map[protectorKey]*v1alpha1.PodProtector{}
 	}
 	j.report.trace.add("%s: share %s by %s: closed %v, %s", cell, share.Name, writerOrSimulator(e.By), share.Spec.ShareOf.Closed, describeStatus(share))
 	if e.Type == watch.Deleted {
@@ -141,12 +147,20 @@ func (j *shareJudge) recordShare(cell string, share *v1alpha1.PodProtector, e *a
 		return
 	}
 	j.shares[cell][key] = share
+	if p := j.protectors[key]; share.Spec.Spread != nil && share.Spec.Spread.TolerateDomainLoss || p != nil && p.toleratesDomainLoss() {
+		j.report.fail("rule 12: %s has a share of protector %s/%s, which tolerates the loss of a domain", cell, key.core, key.name.Name)
+	}
 	j.judgeShares(key)
 }
 
-// recordProtector records a change of a protector in the core.
-func (j *shareJudge) recordProtector(p *v1alpha1.PodProtector, e *apiserver.Event) {
-	key := client.ObjectKeyFromObject(p)
+// sharedProtectorOf returns the protector of a share. The UID of a core's namespace kube-system is the name of the core.
+func sharedProtectorOf(share *v1alpha1.PodProtector) protectorKey {
+	return protectorKey{share.Spec.ShareOf.Core, types.NamespacedName{Namespace: share.Namespace, Name: share.Spec.ShareOf.Name}}
+}
+
+// recordProtector records a change of a protector in a core.
+func (j *shareJudge) recordProtector(core string, p *v1alpha1.PodProtector, e *apiserver.Event) {
+	key := protectorKey{core, client.ObjectKeyFromObject(p)}
 	if e.Type == watch.Deleted {
 		if e.By != "" || !isHeld(p) { // otherwise it was lost, and stays in force
 			delete(j.protectors, key)
@@ -155,15 +169,18 @@ func (j *shareJudge) recordProtector(p *v1alpha1.PodProtector, e *apiserver.Even
 	}
 	known := j.protectors[key]
 	if known == nil {
-		known = &sharedProtector{watchedProtector: newWatched(""), dropped: map[string]bool{}, forgotten: map[string]bool{}}
+		known = &sharedProtector{watchedProtector: newWatched(core), dropped: map[string]bool{}, forgotten: map[string]bool{}}
 		j.protectors[key] = known
 	}
 	known.stored = p
-	j.report.trace.add("core: protector %s by %s: %s, shares %v", p.Name, writerOrSimulator(e.By), describeStatus(p), j.recordedShares(p))
+	j.report.trace.add("%s: protector %s by %s: %s, shares %v", core, p.Name, writerOrSimulator(e.By), describeStatus(p), j.recordedShares(known))
+	if known.toleratesDomainLoss() && slices.ContainsFunc(p.Status.Cells, func(cell v1alpha1.PodProtectorCell) bool { return cell.Share != nil }) {
+		j.report.fail("rule 12: protector %s tolerates the loss of a domain, and records a share", known.name())
+	}
 	floor := floorOf(p)
 	if old, ok := e.Old.(*v1alpha1.PodProtector); ok {
 		j.recordDropped(known, old, p)
-		j.judgeFalls(old, p, floor)
+		j.judgeFalls(known, old, floor)
 	}
 	j.recordFloor(known, floor)
 	j.judgeShares(key)
@@ -180,7 +197,7 @@ func (j *shareJudge) recordFloor(p *sharedProtector, floor int) {
 // isKept reports whether the shares keep a floor. If there are fewer pods, each share also covers the pods that are missing.
 func (j *shareJudge) isKept(p *sharedProtector, floor int) bool {
 	missing := max(floor-j.available(p), 0)
-	for cell, share := range j.recordedShares(p.stored) {
+	for cell, share := range j.recordedShares(p) {
 		pods := j.history.cells[cell].available(p.watchedProtector, time.Now())
 		if share < pods+missing && missing > 0 {
 			return false
@@ -193,7 +210,7 @@ func (j *shareJudge) isKept(p *sharedProtector, floor int) bool {
 		case p.dropped[cell]:
 		case entry == nil: // the protector has just been recreated, and its shares are not known
 			return false
-		case entry.Share == nil && j.isVoid(entry.Aggregation.TermVersion), entry.Share != nil && j.isVoid(entry.Share.TermVersion):
+		case entry.Share == nil && j.isVoid(p.core, entry.Aggregation.TermVersion), entry.Share != nil && j.isVoid(p.core, entry.Share.TermVersion):
 			return false // after a restore, the cell has not confirmed its share
 		case entry.Share == nil:
 			floor -= truth.available(p.watchedProtector, time.Now())
@@ -209,10 +226,11 @@ func (j *judge) recordRestoredShares(c *clusterState) {
 	if j.shares == nil {
 		return
 	}
-	j.shares.restored[c.name], j.shares.shares[c.name] = c.restoredVersion, map[types.NamespacedName]*v1alpha1.PodProtector{}
+	j.shares.restored[c.name], j.shares.shares[c.name] = c.restoredVersion, map[protectorKey]*v1alpha1.PodProtector{}
+	j.shares.breakGlass.forgetCharges()
 	for _, share := range c.protectors() {
-		if of := share.Spec.ShareOf; of != nil {
-			j.shares.shares[c.name][types.NamespacedName{Namespace: share.Namespace, Name: of.Name}] = share
+		if share.Spec.ShareOf != nil {
+			j.shares.shares[c.name][sharedProtectorOf(share)] = share
 		}
 	}
 }
@@ -225,9 +243,10 @@ func (j *judge) recordRestoredProtectors(c *clusterState, version uint64) {
 	if j.shares == nil {
 		return
 	}
-	j.shares.restored[coreRecords] = c.restoredVersion
+	j.shares.restored[c.name] = c.restoredVersion
+	j.shares.breakGlass.forgetCharges()
 	for _, p := range c.protectors() {
-		if known := j.shares.protectors[client.ObjectKeyFromObject(p)]; known != nil {
+		if known := j.shares.protectors[protectorKey{c.name, client.ObjectKeyFromObject(p)}]; known != nil {
 			known.recordForgotten(p)
 			known.stored = p
 			j.shares.recordFloor(known, floorOf(p))
@@ -244,36 +263,33 @@ func (p *sharedProtector) recordForgotten(restored *v1alpha1.PodProtector) {
 	}
 }
 
-// coreRecords is the key of the only core in restored.
-const coreRecords = "core"
-
-// judgeFalls judges whether the shares that a write lowers, or records for the first time, may be that low.
-func (j *shareJudge) judgeFalls(old, p *v1alpha1.PodProtector, floor int) {
-	before := j.recordedShares(old)
-	for cell, share := range j.recordedShares(p) {
+// judgeFalls judges whether the shares that a write lowers, or records for the first time, may be that low. old is the protector before it.
+func (j *shareJudge) judgeFalls(w *sharedProtector, old *v1alpha1.PodProtector, floor int) {
+	p, before := w.stored, j.sharesIn(w.core, old)
+	for cell, share := range j.recordedShares(w) {
 		was, known := before[cell]
-		if entry := quota.CellOf(old, cell); !known && entry != nil && (entry.Share != nil || j.isVoid(entry.Aggregation.TermVersion)) {
+		if entry := quota.CellOf(old, cell); !known && entry != nil && (entry.Share != nil || j.isVoid(w.core, entry.Aggregation.TermVersion)) {
 			continue // the cell confirms its share after a restore
 		}
-		if share := j.shares[cell][client.ObjectKeyFromObject(p)]; !known && isRecreated(p) && share != nil && j.isOpen(cell, share) {
+		if share := j.shares[cell][w.key()]; !known && isRecreated(p) && share != nil && j.isOpen(cell, share) {
 			continue // the cell confirms the share that it had before the protector was lost
 		}
 		if was != share {
 			j.report.counts.ShareSteps++
 		}
-		if promised := j.promisedPods(p, cell); (!known || share < was) && promised < floor {
-			j.report.fail("rule S3: the share of %s is now %d, before %d, and protector %s is promised %d pods of %d", cell, share, was, p.Name, promised, floor)
+		if promised := j.promisedPods(w, cell); (!known || share < was) && promised < floor {
+			j.report.fail("rule S3: the share of %s is now %d, before %d, and protector %s is promised %d pods of %d", cell, share, was, w.name(), promised, floor)
 		}
 	}
 }
 
 // judgeShares judges the shares of a protector against its record.
-func (j *shareJudge) judgeShares(key types.NamespacedName) {
+func (j *shareJudge) judgeShares(key protectorKey) {
 	p := j.protectors[key]
 	if p == nil {
 		return
 	}
-	recorded := j.recordedShares(p.stored)
+	recorded := j.recordedShares(p)
 	for cell, shares := range j.shares {
 		share := shares[key]
 		if share == nil || share.Spec.ShareOf.UID != string(p.stored.UID) || !j.isOpen(cell, share) {
@@ -282,11 +298,11 @@ func (j *shareJudge) judgeShares(key types.NamespacedName) {
 		entry := quota.CellOf(p.stored, cell)
 		switch floor, known := recorded[cell]; {
 		case entry == nil && (isRecreated(p.stored) || p.forgotten[cell]): // it admits nothing before it is counted
-		case !known && entry != nil && (entry.Share != nil || entry.Aggregation.Void || j.isVoid(entry.Aggregation.TermVersion)):
+		case !known && entry != nil && (entry.Share != nil || entry.Aggregation.Void || j.isVoid(p.core, entry.Aggregation.TermVersion)):
 		case !known:
-			j.report.fail("rule S6: protector %s does not record the open share of %s", p.stored.Name, cell)
+			j.report.fail("rule S6: protector %s does not record the open share of %s", p.name(), cell)
 		case share.Spec.MinAvailable.IntValue() < floor:
-			j.report.fail("rule S2: the share of %s is %d, protector %s records %d", cell, share.Spec.MinAvailable.IntValue(), p.stored.Name, floor)
+			j.report.fail("rule S2: the share of %s is %d, protector %s records %d", cell, share.Spec.MinAvailable.IntValue(), p.name(), floor)
 		}
 	}
 }
@@ -301,16 +317,26 @@ func (j *shareJudge) isOpen(cell string, share *v1alpha1.PodProtector) bool {
 	return parseVersion(term) >= j.restored[cell] && (!own.Aggregation.Void || share.Spec.ShareOf.ConfirmedTerm == term)
 }
 
-// isVoid reports whether a leadership that began at a version of the core wrote before a restore of the core.
-func (j *shareJudge) isVoid(term string) bool {
-	return term == "" || parseVersion(term) < j.restored[coreRecords]
+// isVoid reports whether a leadership that began at a version of a core wrote before a restore of the core.
+func (j *shareJudge) isVoid(core, term string) bool {
+	return term == "" || parseVersion(term) < j.restored[core]
+}
+
+// key returns the core and the name of the protector.
+func (p *sharedProtector) key() protectorKey {
+	return protectorKey{p.core, client.ObjectKeyFromObject(p.stored)}
 }
 
 // recordedShares returns the shares that a protector records and that are confirmed, by cell.
-func (j *shareJudge) recordedShares(p *v1alpha1.PodProtector) map[string]int {
+func (j *shareJudge) recordedShares(p *sharedProtector) map[string]int {
+	return j.sharesIn(p.core, p.stored)
+}
+
+// sharesIn returns those of a version of a protector of a core.
+func (j *shareJudge) sharesIn(core string, p *v1alpha1.PodProtector) map[string]int {
 	shares := map[string]int{}
 	for i := range p.Status.Cells {
-		if cell := &p.Status.Cells[i]; cell.Share != nil && !j.isVoid(cell.Share.TermVersion) {
+		if cell := &p.Status.Cells[i]; cell.Share != nil && !j.isVoid(core, cell.Share.TermVersion) {
 			shares[cell.CellID] = int(cell.Share.Floor)
 		}
 	}
@@ -319,15 +345,15 @@ func (j *shareJudge) recordedShares(p *v1alpha1.PodProtector) map[string]int {
 
 // promisedPods returns what a cell relies on beside its own share: the sum of the confirmed shares of a protector, and of the pods that are left in the
 // cells without a share. Other cells that are discounted count for nothing.
-func (j *shareJudge) promisedPods(p *v1alpha1.PodProtector, to string) (pods int) {
-	for i := range p.Status.Cells {
-		cell := &p.Status.Cells[i]
+func (j *shareJudge) promisedPods(p *sharedProtector, to string) (pods int) {
+	for i := range p.stored.Status.Cells {
+		cell := &p.stored.Status.Cells[i]
 		switch {
 		case cell.CellID != to && isDiscounted(cell):
-		case cell.Share != nil && j.isVoid(cell.Share.TermVersion):
+		case cell.Share != nil && j.isVoid(p.core, cell.Share.TermVersion):
 		case cell.Share != nil:
 			pods += int(cell.Share.Floor)
-		case cell.Aggregation.CountedSpec == quota.CountedSpec(&p.Spec):
+		case cell.Aggregation.CountedSpec == quota.CountedSpec(&p.stored.Spec):
 			pods += int(cell.Aggregation.CountedReplicas) - countOpenReservations(&cell.AdmissionHistory)
 		}
 	}

@@ -23,6 +23,7 @@ func (j *judge) judgeAllowed(p *process, cell string, r *removal, answer removal
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.reservations.judgeAllowed(p, cell, r, answer)
+	j.shares.judgeAllowed(p, cell, r, answer)
 }
 
 // recordReviewRequest records that an API server requests a review of a removal.
@@ -32,6 +33,7 @@ func (j *judge) recordReviewRequest(cell string, r *removal) {
 	if !r.dryRun {
 		j.reservations.requested[openKey{cell, r.uid}] = true
 		j.liveness.recordReview(openKey{cell, r.uid}, r)
+		j.shares.recordReview(r)
 	}
 }
 

@@ -1,5 +1,7 @@
 package simulation
 
+import "slices"
+
 // Shorten removes from a scenario what is not needed for its failure: steps, replicas, network faults. fails runs a scenario and reports
 // whether it still fails.
 func Shorten(s Scenario, fails func(Scenario) bool) Scenario {
@@ -42,10 +44,20 @@ func (s Scenario) reductions() []Scenario {
 	add(len(s.Brake.Sources) > 1, func(s *Scenario) { s.Brake.Sources = s.Brake.Sources[:len(s.Brake.Sources)/2] })
 	add(len(s.Brake.Sources) > 0, func(s *Scenario) { s.Brake.Sources = s.Brake.Sources[1:] })
 	add(s.Topology.Runs, func(s *Scenario) { *s = s.withoutTopology() })
-	add(s.Cores > 1, func(s *Scenario) { s.Cores-- })
+	add(s.Cores > 1, func(s *Scenario) { *s = s.withoutLastCore() })
 	add(s.Webhooks > 1, func(s *Scenario) { s.Webhooks-- })
 	add(s.AggregatorsPerCell > 1, func(s *Scenario) { s.AggregatorsPerCell-- })
 	add(len(s.Protectors) > 1, func(s *Scenario) { s.Protectors = s.Protectors[1:] })
 	add(len(s.Protectors) > 1, func(s *Scenario) { s.Protectors = s.Protectors[:1] })
 	return all
+}
+
+// withoutLastCore returns the scenario without its last core. With shares, protectors of several cores have one name, so that the others cannot have
+// those of the last one.
+func (s Scenario) withoutLastCore() Scenario {
+	s.Cores--
+	if s.Shares {
+		s.Protectors = slices.DeleteFunc(slices.Clone(s.Protectors), func(p ProtectorPlan) bool { return p.Core >= s.Cores })
+	}
+	return s
 }

@@ -38,7 +38,11 @@ func newSimulator(s Scenario, scheme *runtime.Scheme, trace *Trace) *simulator {
 	sim.checks = &finalChecks{env: env, clients: sim.clients, sources: sim.sources, convergence: converged}
 	sim.shareChecks = &shareChecks{env: env, clients: sim.clients}
 	for i := range s.Cores {
-		env.cores = append(env.cores, sim.newCluster(fmt.Sprintf("core-%d", i), env.judge.recordCoreEvent))
+		core := sim.newCluster(fmt.Sprintf("core-%d", i), env.judge.recordCoreEvent)
+		if s.Shares && i > 0 { // the first core keeps the UIDs that it has alone
+			core.store.UIDSuffix = "-" + core.name
+		}
+		env.cores = append(env.cores, core)
 	}
 	for i := range s.Workers {
 		c := sim.newCluster(fmt.Sprintf("worker-%d", i), env.judge.recordCellEvent)
@@ -79,6 +83,9 @@ func (sim *simulator) populate() {
 	}
 	for _, plan := range sim.env.scenario.Protectors {
 		sim.env.cores[plan.Core%len(sim.env.cores)].create("podprotectors", plan.object())
+	}
+	if sim.env.scenario.Shares {
+		sim.processes.createCoreUIDs()
 	}
 	if sim.env.scenario.Generated {
 		sim.collector = startCollector(sim.env)
