@@ -147,8 +147,8 @@ func (j *shareJudge) recordShare(cell string, share *v1alpha1.PodProtector, e *a
 		return
 	}
 	j.shares[cell][key] = share
-	if p := j.protectors[key]; share.Spec.Spread != nil && share.Spec.Spread.TolerateDomainLoss || p != nil && p.toleratesDomainLoss() {
-		j.report.fail("rule 12: %s has a share of protector %s/%s, which tolerates the loss of a domain", cell, key.core, key.name.Name)
+	if p := j.protectors[key]; p != nil && p.toleratesDomainLoss() {
+		j.report.fail("rule 12: %s has a share of protector %s, which tolerates the loss of a domain", cell, p.name())
 	}
 	j.judgeShares(key)
 }
