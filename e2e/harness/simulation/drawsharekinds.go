@@ -27,8 +27,8 @@ func drawForceWithShares(s *Scenario, r *rand.Rand) {
 	}
 }
 
-// drawForceOnEntry adds break-glass removals in a cell without a share that the core does not answer. They become pending charges. The cell enters as soon
-// as the core answers again, and its share decides on other removals before they have taken effect.
+// drawForceOnEntry adds break-glass removals in a cell without a share whose webhooks are cut off the core. They become pending charges. The cell enters
+// meanwhile, and its share decides on other removals before they have taken effect.
 func drawForceOnEntry(s *Scenario, r *rand.Rand) {
 	const left, cut = 10 * time.Second, 5 * time.Second
 	begin, cell, who := left+time.Duration(r.Int64N(int64(stormTime-left-2*cut))), r.IntN(s.Workers), r.IntN(2)
@@ -36,15 +36,17 @@ func drawForceOnEntry(s *Scenario, r *rand.Rand) {
 		return begin + least + time.Duration(r.Int64N(int64(width)))
 	}
 	s.Steps = append(s.Steps,
-		Step{At: begin - left, What: SetCoreOutage, Who: who}, Step{At: begin, What: CutCore, Cell: cell, For: cut},
-		Step{At: after(-time.Second, cut), What: SetCoreOutage, Who: who, N: 1})
+		Step{At: begin - left, What: SetCoreOutage, Who: who}, Step{At: after(0, cut/2), What: SetCoreOutage, Who: who, N: 1})
+	for i := range s.Webhooks {
+		s.Steps = append(s.Steps, Step{At: begin, What: CutLink, Who: cell*s.Webhooks + i, For: cut})
+	}
 	for range 1 + r.IntN(2) {
 		s.Steps = append(s.Steps, Step{
 			At: after(0, time.Second/2), What: Force, Cell: cell, Who: r.IntN(16), For: time.Second, Stuck: time.Duration(3000+r.IntN(4000)) * time.Millisecond,
 		})
 	}
 	for range 4 + r.IntN(6) {
-		s.Steps = append(s.Steps, Step{At: after(cut, 4*time.Second), What: Delete, Cell: cell, Who: r.IntN(16), For: time.Second})
+		s.Steps = append(s.Steps, Step{At: after(cut, time.Second), What: Delete, Cell: cell, Who: r.IntN(16), For: time.Second})
 	}
 }
 
