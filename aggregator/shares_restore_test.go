@@ -68,9 +68,9 @@ func TestClosedShareOfARestoredClusterIsCounted(t *testing.T) {
 		of    v1alpha1.ShareOf
 		waits bool
 	}{
-		"an open share":                            {v1alpha1.ShareOf{}, true},
-		"an open share, opened since the restore":  {v1alpha1.ShareOf{ConfirmedTerm: "1"}, false},
-		"a closed share":                           {v1alpha1.ShareOf{Closed: true}, false},
+		"an open share": {v1alpha1.ShareOf{}, true},
+		"an open share, opened since the restore": {v1alpha1.ShareOf{ConfirmedTerm: "1"}, false},
+		"a closed share": {v1alpha1.ShareOf{Closed: true}, false},
 		"a closed share, opened since the restore": {v1alpha1.ShareOf{Closed: true, ConfirmedTerm: "1"}, false},
 	} {
 		a := &aggregation{p: &v1alpha1.PodProtector{Spec: v1alpha1.PodProtectorSpec{ShareOf: &c.of}}}
