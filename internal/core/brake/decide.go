@@ -45,6 +45,14 @@ func (g Grant) permits(p Pending) bool {
 	return g.Protector == p.Protector && g.Change == p.Change && g.Change != ""
 }
 
+// isTakenAs reports whether a decrease that is still recorded is the one of the grant, which has taken effect: the generation is the next one, and the
+// record is from before the grant.
+func (g Grant) isTakenAs(p Pending) bool {
+	granted, effect := splitChange(g.Change)
+	generation, recorded := splitChange(p.Change)
+	return g.Protector == p.Protector && g.Change != "" && generation == granted+1 && recorded == effect && !p.Since.After(g.At)
+}
+
 // State is the input of a decision about one budget.
 type State struct {
 	Limits Limits
@@ -75,7 +83,7 @@ const minRetry = time.Second
 // window.
 func Decide(s State, p Pending, now time.Time) Answer {
 	grants := s.recent(now)
-	open := s.waiting(grants)
+	open := s.waiting(p, grants)
 	answer := Answer{Verdict: Held, Pending: len(open), Left: max(0, s.Limits.Allowed(s.Protectors)-len(grants))}
 	age := now.Sub(p.Since)
 	switch {
@@ -99,17 +107,17 @@ func (s State) recent(now time.Time) []Grant {
 	return slices.DeleteFunc(slices.Clone(s.Grants), func(g Grant) bool { return now.Sub(g.At) >= s.Limits.Window })
 }
 
-// waiting returns the pending decreases that wait for budget. One that has just taken effect is still recorded, and has another generation.
-func (s State) waiting(grants []Grant) []Pending {
-	type decrease struct {
-		protector types.UID
-		effect    string
-	}
-	given := make(map[decrease]bool, len(grants))
+// waiting returns the pending decreases that wait for budget, with the one to decide on. Another one that has just taken effect is still recorded.
+func (s State) waiting(decided Pending, grants []Grant) []Pending {
+	given := make(map[types.UID][]Grant, len(grants))
 	for _, g := range grants {
-		given[decrease{g.Protector, effectOf(g.Change)}] = g.Change != ""
+		given[g.Protector] = append(given[g.Protector], g)
 	}
-	return slices.DeleteFunc(slices.Clone(s.Pending), func(p Pending) bool { return p.Cascade || given[decrease{p.Protector, effectOf(p.Change)}] })
+	return slices.DeleteFunc(slices.Clone(s.Pending), func(p Pending) bool {
+		return p.Cascade || slices.ContainsFunc(given[p.Protector], func(g Grant) bool {
+			return g.permits(p) || p.Protector != decided.Protector && g.isTakenAs(p)
+		})
+	})
 }
 
 // nextExpiry returns the time until the oldest grant leaves the window, or 0 if budget is left.

@@ -70,6 +70,8 @@ func TestDecide(t *testing.T) {
 		"nor one of a version that granted any":                     {limits, 100, pendingSince(0), []Grant{{uid(0), start, ""}}, time.Second, Quiet, 4 * time.Second},
 		"a burst is held whatever its protectors were granted":      {limits, 100, pendingSince(0, 0, 0), []Grant{{uid(0), start, "1 lower the floor from 8 to 4"}}, 5 * time.Second, Held, 55 * time.Second},
 		"a granted protector is not pending for other decisions":    {limits, 100, pendingSince(0, 0), []Grant{{uid(1), start, change}}, 5 * time.Second, Granted, 0},
+		"a later decrease with the effect of a granted one counts":  {limits, 100, pendingSince(0, 0), []Grant{{uid(1), start.Add(-time.Second), "0 release the floor of 8"}}, 5 * time.Second, Held, 55 * time.Second},
+		"so does one of a later generation":                         {limits, 100, pendingSince(0, 0), []Grant{{uid(1), start.Add(time.Second), "-2 release the floor of 8"}}, 5 * time.Second, Held, 55 * time.Second},
 		"nor is one that has just taken effect":                     {limits, 100, pendingSince(0, 0), []Grant{{uid(1), start, "0 release the floor of 8"}}, 5 * time.Second, Granted, 0},
 		"a clock that is behind does not lengthen the quiet period": {limits, 100, pendingSince(30), nil, 0, Quiet, 5 * time.Second},
 	} {
@@ -214,7 +216,7 @@ func TestDecideHoldsBurstsAndTheLimitOfEachWindow(t *testing.T) {
 			case 0:
 				for range rapid.IntRange(1, 8).Draw(t, "burst") {
 					id := uid(rapid.IntRange(max(0, w.next-10), w.next).Draw(t, "protector")) // also one that was granted another decrease
-					w.pending[id] = Pending{Protector: id, Since: w.now, Change: fmt.Sprint("1 ", w.next)}
+					w.pending[id] = Pending{Protector: id, Since: w.now, Change: fmt.Sprint(w.next+1, " lower the floor to ", rapid.IntRange(0, 2).Draw(t, "floor"))}
 					w.next++
 				}
 			case 1: // the oldest is withdrawn, or confirmed
@@ -238,6 +240,32 @@ func TestDecideHoldsBurstsAndTheLimitOfEachWindow(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The limit of a window also holds for a decrease that has the effect of an earlier one of the same protector, which was granted and reverted since.
+func TestRepeatedDecreaseKeepsTheLimitOfTheWindow(t *testing.T) {
+	now := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
+	limits := Limits{Count: 2, Window: 10 * time.Minute, Quiet: 5 * time.Second}
+	state := State{Limits: limits, Protectors: 10}
+	for round := range 3 { // an accident, which a user reverts within the window, and which then happens again
+		for i := range 2 {
+			p := Pending{
+				Protector: types.UID(fmt.Sprint(i)), Since: now.Add(-10 * time.Second), Change: fmt.Sprintf("%d lower the floor from 8 to 2", 2*round+1),
+			}
+			state.Pending = []Pending{p}
+			answer := Decide(state, p, now)
+			if answer.Grants != nil {
+				state.Grants = answer.Grants
+			}
+			if round > 0 && answer.Verdict == Granted {
+				t.Errorf("decrease %d of protector %d is granted, although %d of the window are left", round+1, i, answer.Left)
+			}
+		}
+		now = now.Add(time.Minute)
+	}
+	if got, want := len(state.Grants), limits.Allowed(state.Protectors); got > want {
+		t.Errorf("%d grants in one window, want at most %d", got, want)
+	}
 }
 
 func TestDecideHoldsABurstForAWindow(t *testing.T) {

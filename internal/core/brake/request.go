@@ -68,10 +68,11 @@ func ChangeOf(p *v1alpha1.PodProtector, effect string) string {
 	return strconv.FormatInt(generation, 10) + " " + effect
 }
 
-// effectOf returns the effect that ChangeOf has put into a change.
-func effectOf(change string) string {
-	_, effect, _ := strings.Cut(change, " ")
-	return effect
+// splitChange returns what ChangeOf has put into a change.
+func splitChange(change string) (generation int64, effect string) {
+	number, effect, _ := strings.Cut(change, " ")
+	generation, _ = strconv.ParseInt(number, 10, 64) // 0 is the generation of no object
+	return generation, effect
 }
 
 // These separators let DecreaseOf find the cause and the effect in a message.
