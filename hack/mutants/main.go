@@ -128,6 +128,7 @@ func propertyTests() []string {
 		"TestDeferral", "TestDeferredWritesAreMade",
 		"TestKubeletLosesOnlyWhatWasRemoved", "TestEndOf", "TestRegistration", "TestDecideName",
 		"TestHeldPodsEndByLaterCountsOnly", "TestIsSatisfied", "TestAnswersToGuards",
+		"TestLateDecisionKeepsTheNextPodOfTheName", "TestReserveThatCouldNotBeWrittenIsWrittenAgain",
 		"TestResume", "TestHoldsLastAtLeastTheirRetention", "TestClockStepDoesNotEndHeldPods", "TestRetentionCountsOnlyTimeThatGuardsHaveSeen",
 		"TestRejectionOf", "TestStoredPodsOfOtherNodesAndMachinesAreNotShown", "TestPodMissingFromAStaleListIsNotChanged",
 		"TestFullDiskAndRestartForgetNoPods", "TestUnwrittenFilesAreWrittenOnceThereIsRoom", "TestReserve",

@@ -130,23 +130,26 @@ func (g *Guard) decideLost(ctx context.Context, p podhold.Pod) (held bool) {
 	}
 	admission := podhold.Unknown
 	if podhold.NeedsAdmission(p, protected) {
-		if e, ok := g.entry(p.NamespacedName); ok {
+		if e, ok := g.entry(p.NamespacedName); ok && e.Pod.UID == p.UID {
 			admission = g.cluster.Admission(ctx, p.Namespace, e.APIUID())
 		}
 	}
 	verdict := podhold.Decide(p, protected, admission)
 	if verdict == podhold.Held {
-		g.hold(p)
-		return true
+		return g.hold(p)
 	}
 	g.log.V(1).Info("Pod ended", "pod", p.NamespacedName, "uid", p.UID, "verdict", verdict)
 	g.drop(p)
 	return false
 }
 
-func (g *Guard) hold(p podhold.Pod) {
+// hold holds a pod, unless the guard knows the next pod of its name already: another decision on the same loss was faster.
+func (g *Guard) hold(p podhold.Pod) (held bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if !g.knows(p) {
+		return false
+	}
 	g.view.Hold(p.NamespacedName, g.clock.Now(), g.running())
 	g.forgetFailures(p.UID)
 	g.metrics.held.Inc()
@@ -154,6 +157,13 @@ func (g *Guard) hold(p podhold.Pod) {
 	g.persist(p.NamespacedName)
 	g.log.Info("Holding pod: the API server lost it", "pod", p.NamespacedName, "uid", p.UID)
 	g.lost.Add(p.NamespacedName)
+	return true
+}
+
+// knows reports whether the pod of a name is still this one. The caller holds the lock.
+func (g *Guard) knows(p podhold.Pod) bool {
+	e, ok := g.view.Get(p.NamespacedName)
+	return ok && e.Pod.UID == p.UID
 }
 
 func (g *Guard) drop(p podhold.Pod) {
@@ -162,9 +172,11 @@ func (g *Guard) drop(p podhold.Pod) {
 	g.remove(p)
 }
 
-// remove removes a pod from what the guard knows. The caller holds the lock.
+// remove removes a pod from what the guard knows, and no later pod of its name. The caller holds the lock.
 func (g *Guard) remove(p podhold.Pod) {
-	g.view.Drop(p.NamespacedName)
+	if g.knows(p) {
+		g.view.Drop(p.NamespacedName)
+	}
 	delete(g.objects, p.UID)
 	g.forgetFailures(p.UID)
 	g.translate()

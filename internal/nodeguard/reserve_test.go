@@ -123,3 +123,28 @@ func TestReserve(t *testing.T) {
 		})
 	}
 }
+
+// A reserve that could not be written for a moment is written again: its old content must not replace what was written since.
+func TestReserveThatCouldNotBeWrittenIsWrittenAgain(t *testing.T) {
+	f := newAskingFixture(t)
+	makeRoom := f.fill()
+	seen := f.run("seen")
+	makeRoom()
+	s := f.guard.store
+	working := s.reserve.file
+	failing, err := os.Open(filepath.Join(f.dir, reserveFile)) // it cannot be written, as on a disk that needs new space for each write
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.reserve.file = failing
+	s.retry() // writes the file, but not the reserve
+	s.reserve.file = working
+	s.retry()
+	f.guard.drop(seen) // a client deleted the pod
+	s.retry()
+	f.wantMetric("breakwater_node_unwritten_files", 0)
+	f.start()
+	if got, want := f.shown(), []string{"web-0"}; !slices.Equal(got, want) {
+		t.Errorf("after a restart the kubelet sees %v, want %v", got, want)
+	}
+}

@@ -38,6 +38,8 @@ type store struct {
 	// reserve keeps them; nil while its space is not allocated. kept has the names of those that it keeps: a restart loses the others.
 	reserve *reserve
 	kept    map[string]bool
+	// reserveOutdated reports that the reserve could not be written, so that it may have old content of files.
+	reserveOutdated bool
 }
 
 // record is what is stored of a pod, before its encoded object.
@@ -152,7 +154,7 @@ func (s *store) write(name string, content []byte) error {
 	_, failedBefore := s.pending[name]
 	err := s.replace(name, content)
 	if err == nil {
-		if failedBefore {
+		if failedBefore || s.reserveOutdated {
 			delete(s.pending, name)
 			return s.keep()
 		}
@@ -190,6 +192,7 @@ func (s *store) keep() (err error) {
 		return nil
 	}
 	s.kept, err = s.reserve.keep(s.pending)
+	s.reserveOutdated = err != nil
 	return err
 }
 
@@ -239,7 +242,7 @@ func (s *store) retry() {
 			wrote++
 		}
 	}
-	if wrote == 0 && len(s.pending) == len(s.kept) {
+	if wrote == 0 && len(s.pending) == len(s.kept) && !s.reserveOutdated {
 		return
 	}
 	if err := s.keep(); err != nil {
