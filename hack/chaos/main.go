@@ -44,7 +44,7 @@ func main() {
 	flag.StringVar(&o.outDir, "out", "chaos-report", "`directory` for index.html, report.json and the trace of each scenario")
 	flag.IntVar(&o.scale, "scale", 1, "multiplies pods, floor, clients and the duration of a storm")
 	flag.DurationVar(&o.soak, "soak", 0, "`duration` of the soak; 0 means 30m if -only selects nothing else, otherwise 2m")
-	flag.DurationVar(&o.outage, "outage", 0, "`duration` of the outages in the scenarios core-outage; 0 means 5m for the rollout and 30s for the storms")
+	flag.DurationVar(&o.outage, "outage", 0, "`duration` of the outages in the scenarios core-outage; 0 means 5m for the rollout and at most 30s for the storms")
 	flag.StringVar(&o.program, "program", "bin/breakwater", "`path` of breakwater")
 	flag.Parse()
 	ctrllog.SetLogger(logr.Discard()) // client libraries warn if no logger is set

@@ -29,6 +29,11 @@ type OutageResult struct {
 	RejoinSeconds *float64 `json:"rejoinSeconds,omitempty"`
 	// RolloutCompletes reports whether all rollouts and drains were complete before the return of the core.
 	RolloutCompletes *bool `json:"rolloutCompletes,omitempty"`
+	// CellsDeleted counts the outages that began while a deleted Cell left, or when it had left. StaleCells and DomainsLost count the cells that
+	// were discounted as stale, and those whose pods were lost as a domain, in an outage.
+	CellsDeleted int `json:"cellsDeleted,omitempty"`
+	StaleCells   int `json:"staleCells,omitempty"`
+	DomainsLost  int `json:"domainsLost,omitempty"`
 }
 
 func newOutageResult(scenario Scenario) *OutageResult {
@@ -51,6 +56,14 @@ func (r *OutageResult) String() string {
 	if c := r.RolloutCompletes; c != nil {
 		parts = append(parts, map[bool]string{true: "all rollouts and drains were complete before its return", false: "a rollout or a drain was not complete"}[*c])
 	}
+	for _, played := range []struct {
+		outages int
+		with    string
+	}{{r.CellsDeleted, "with a deleted Cell"}, {r.StaleCells, "with a stale cell"}, {r.DomainsLost, "with a lost domain"}} {
+		if played.outages > 0 {
+			parts = append(parts, fmt.Sprintf("%d outages %s", played.outages, played.with))
+		}
+	}
 	return strings.Join(parts, "; ")
 }
 
@@ -63,10 +76,8 @@ func stormWithoutCore(lose coreLoss) fault {
 			return err
 		}
 		lost := time.Since(p.start)
-		for over := time.Now().Add(p.outage(shortOutage)); time.Now().Before(over); {
-			if err := errors.Join(p.supply(ctx, p.stage.Cells), p.waitBetween(ctx, supplyPause/2, supplyPause)); err != nil {
-				return err
-			}
+		if err := p.supplyFor(ctx, p.outage(shortOutage), p.stage.Cells); err != nil {
+			return err
 		}
 		p.pauseLock.Lock()
 		defer p.pauseLock.Unlock()
@@ -85,11 +96,21 @@ func stormWithoutCore(lose coreLoss) fault {
 	}
 }
 
-// supply deploys a few pods that no controller replaces.
-func (p *play) supply(ctx context.Context, cells []storm.Cell) error {
+// supplyFor deploys a few pods at intervals, for that long.
+func (p *play) supplyFor(ctx context.Context, long time.Duration, cells []storm.Cell) error {
+	for over := time.Now().Add(long); time.Now().Before(over); {
+		if err := errors.Join(p.supply(ctx, p.plan.size().surplus, cells), p.waitBetween(ctx, supplyPause/2, supplyPause)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// supply deploys pods that no controller replaces.
+func (p *play) supply(ctx context.Context, pods int, cells []storm.Cell) error {
 	p.supplies++
 	more := p.app
-	more.Instance, more.Pods = fmt.Sprintf("supply-%d", p.supplies), p.plan.size().surplus
+	more.Instance, more.Pods = fmt.Sprintf("supply-%d", p.supplies), pods
 	return more.DeployBare(ctx, cells)
 }
 
@@ -97,19 +118,28 @@ func (p *play) supply(ctx context.Context, cells []storm.Cell) error {
 func (p *play) checkLocalAdmissions(lost time.Duration) error {
 	slowest := 0.0
 	for _, cell := range p.stage.Cells {
-		first := time.Duration(-1)
-		for _, req := range p.journal.Requests() {
-			if req.Cell == cell.Name && req.Outcome == storm.Admitted && req.Sent >= lost && (first < 0 || req.Answered < first) {
-				first = req.Answered
-			}
-		}
-		if first < 0 {
-			return fmt.Errorf("cell %s admitted no removal without the core", cell.Name)
+		first, err := p.firstLocalAdmission(cell, lost)
+		if err != nil {
+			return err
 		}
 		slowest = max(slowest, (first - lost).Seconds())
 	}
 	p.outageResult.FirstLocalAdmissionSeconds = &slowest
 	return nil
+}
+
+// firstLocalAdmission returns when a cell had first admitted a removal that was requested after the loss of the core.
+func (p *play) firstLocalAdmission(cell storm.Cell, lost time.Duration) (time.Duration, error) {
+	first := time.Duration(-1)
+	for _, req := range p.journal.Requests() {
+		if req.Cell == cell.Name && req.Outcome == storm.Admitted && req.Sent >= lost && (first < 0 || req.Answered < first) {
+			first = req.Answered
+		}
+	}
+	if first < 0 {
+		return 0, fmt.Errorf("cell %s admitted no removal without the core", cell.Name)
+	}
+	return first, nil
 }
 
 // podsIn returns the pods of a cell whose deletion has not begun.
@@ -144,7 +174,7 @@ func (p *play) exhaust(ctx context.Context, cell int) error {
 
 // giveBudget adds pods to a cell, and returns when its share has budget.
 func (p *play) giveBudget(ctx context.Context, cell int) error {
-	if err := p.supply(ctx, p.stage.Cells[cell:cell+1]); err != nil {
+	if err := p.supply(ctx, p.plan.size().surplus, p.stage.Cells[cell:cell+1]); err != nil {
 		return err
 	}
 	return poll(ctx, func(ctx context.Context) error {

@@ -6,11 +6,16 @@ type CoreOutages struct {
 	RolloutCompletes           *int     `json:"core_outage_rollout_completes,omitempty"` // 1 or 0
 	FirstLocalAdmissionSeconds *float64 `json:"first_local_admission_s,omitempty"`
 	RejoinSeconds              *float64 `json:"rejoin_s,omitempty"`
+	// These count what was played: see OutageResult.
+	CellsDeleted int `json:"core_outage_cells_deleted"`
+	StaleCells   int `json:"core_outage_stale_cells"`
+	DomainsLost  int `json:"core_outage_domains_lost"`
 }
 
 func (o *CoreOutages) addOutage(result Result) {
 	one := result.CoreOutage
 	o.OverAdmissions += result.OverAdmissions
+	o.CellsDeleted, o.StaleCells, o.DomainsLost = o.CellsDeleted+one.CellsDeleted, o.StaleCells+one.StaleCells, o.DomainsLost+one.DomainsLost
 	o.FirstLocalAdmissionSeconds = longest(o.FirstLocalAdmissionSeconds, one.FirstLocalAdmissionSeconds)
 	o.RejoinSeconds = longest(o.RejoinSeconds, one.RejoinSeconds)
 	if one.RolloutCompletes == nil {

@@ -72,6 +72,7 @@ type play struct {
 	extraPods       int           // pods that are deployed after the fault, in addition to the surplus
 	coreBackup      string        // taken by beforeStorm, if the scenario needs one
 	supplies        int           // how many times supply deployed pods
+	supplied        []storm.Cell  // the cells that get new pods after the fault
 	outageResult    *OutageResult // nil unless the cells have shares
 	faultBegan      time.Duration
 	faultEnded      time.Duration
@@ -84,7 +85,7 @@ func (s *Stage) Play(ctx context.Context, scenario Scenario, plan Plan) (Result,
 	p := &play{
 		stage: s, plan: plan, scenario: scenario,
 		random: rand.New(rand.NewPCG(plan.Seed, scenario.hash())),
-		app:    storm.Application{Namespace: scenario.namespace(plan.Seed), Name: application},
+		app:    storm.Application{Namespace: scenario.namespace(plan.Seed), Name: application}, supplied: s.Cells,
 	}
 	p.app.Pods, p.floor = scenario.size(plan)
 	p.attacks = &attacks{scope: p.app.Scope(s.Cells), pauseLock: &p.pauseLock}
@@ -117,7 +118,7 @@ func (s *Stage) Play(ctx context.Context, scenario Scenario, plan Plan) (Result,
 func (p *play) prepare(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*waitTimeout)
 	defer cancel()
-	if err := p.stage.protect(ctx, p.app.Namespace, application, p.floor, p.scenario.coreOutage()); err != nil {
+	if err := p.stage.protect(ctx, p.app.Namespace, application, p.floor, p.scenario.configure); err != nil {
 		return err
 	}
 	if err := p.stage.awaitWebhookCaches(ctx, p.app.Namespace); err != nil {
@@ -137,7 +138,7 @@ func (p *play) prepare(ctx context.Context) error {
 	if err := poll(ctx, p.checkStatus); err != nil {
 		return err
 	}
-	if p.scenario.shares {
+	if p.scenario.shares && !p.scenario.spread {
 		if err := poll(ctx, p.checkShares); err != nil {
 			return err
 		}

@@ -16,23 +16,26 @@ import (
 )
 
 // protect creates a namespace in the core, and a protector of an application in it.
-func (s *Stage) protect(ctx context.Context, namespace, name string, floor int, outage v1alpha1.CoreOutage) error {
+func (s *Stage) protect(ctx context.Context, namespace, name string, floor int, configure func(*v1alpha1.PodProtectorSpec)) error {
 	// Scenarios are torn down on purpose, one after the other, so the release of their protectors is confirmed beforehand.
 	confirmed := map[string]string{v1alpha1.AnnotationConfirmRelease: "true"}
 	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Annotations: confirmed}}
 	if err := s.protectors.Create(ctx, object); err != nil {
 		return fmt.Errorf("create namespace %s in cluster %s: %w", namespace, s.Core.Name(), err)
 	}
-	return s.createProtector(ctx, namespace, name, floor, outage)
+	return s.createProtector(ctx, namespace, name, floor, configure)
 }
 
 // createProtector creates a protector of an application.
-func (s *Stage) createProtector(ctx context.Context, namespace, name string, floor int, outage v1alpha1.CoreOutage) error {
+func (s *Stage) createProtector(
+	ctx context.Context, namespace, name string, floor int, configure func(*v1alpha1.PodProtectorSpec),
+) error {
 	rate := int32(200)
 	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	p.Spec.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": name}}
-	p.Spec.MinAvailable, p.Spec.CoreOutage = v1alpha1.Pods(int32(floor)), outage
+	p.Spec.MinAvailable = v1alpha1.Pods(int32(floor))
 	p.Spec.AdmissionHistory.AggregationRateMillis = &rate
+	configure(&p.Spec)
 	if err := s.protectors.Create(ctx, p); err != nil {
 		return fmt.Errorf("create protector %s in cluster %s: %w", name, s.Core.Name(), err)
 	}
@@ -73,16 +76,28 @@ func (p *play) checkStatus(ctx context.Context) error {
 
 // counted returns the counts of a cell in the status.
 func (p *play) counted(ctx context.Context, cell string) (v1alpha1.Aggregation, error) {
+	entry, err := p.entry(ctx, cell)
+	switch {
+	case err != nil:
+		return v1alpha1.Aggregation{}, err
+	case entry == nil:
+		return v1alpha1.Aggregation{}, fmt.Errorf("the status has no cell %s", cell)
+	}
+	return entry.Aggregation, nil
+}
+
+// entry returns the entry of a cell in the status; nil if there is none.
+func (p *play) entry(ctx context.Context, cell string) (*v1alpha1.PodProtectorCell, error) {
 	protector, err := p.protector(ctx)
 	if err != nil {
-		return v1alpha1.Aggregation{}, err
+		return nil, err
 	}
-	for _, c := range protector.Status.Cells {
-		if c.CellID == cell {
-			return c.Aggregation, nil
+	for i := range protector.Status.Cells {
+		if protector.Status.Cells[i].CellID == cell {
+			return &protector.Status.Cells[i], nil
 		}
 	}
-	return v1alpha1.Aggregation{}, fmt.Errorf("the status has no cell %s", cell)
+	return nil, nil
 }
 
 // holder returns the leader of the aggregation of a cell.

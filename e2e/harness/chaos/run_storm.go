@@ -13,7 +13,7 @@ import (
 
 // runStorm runs the storm, injects the fault in its middle, and returns when the storm is over.
 func (p *play) runStorm(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 3*waitTimeout+p.plan.Outage)
+	ctx, cancel := context.WithTimeout(ctx, 3*waitTimeout+2*p.plan.Outage) // a Cell is deleted in two outages
 	defer cancel()
 	stormCtx, stopStorm := context.WithCancel(ctx)
 	var running sync.WaitGroup
@@ -62,7 +62,7 @@ func (p *play) replenish(ctx context.Context) error {
 		// An attempt whose answer was lost has created pods with its name.
 		attempt++
 		more.Instance = fmt.Sprintf("more-%d", attempt)
-		return more.DeployBare(ctx, p.stage.Cells)
+		return more.DeployBare(ctx, p.supplied)
 	})
 }
 

@@ -25,17 +25,22 @@ type Scenario struct {
 	fillsDisk bool
 	// shares gives each cell a share of the floor. rollout replaces the storm and its fault by rollouts and drains.
 	shares, rollout bool
+	// spread makes the protector tolerate the loss of a cell, so that no cell gets a share.
+	spread bool
 }
 
 // NeedsShares reports whether the scenario needs a stage with Shares: its cells continue without the core. It takes minutes.
 func (s Scenario) NeedsShares() bool { return s.shares }
 
-// coreOutage returns what the cells do without the core.
-func (s Scenario) coreOutage() v1alpha1.CoreOutage {
+// configure sets what the cells do without the core, and which losses the protector tolerates.
+func (s Scenario) configure(spec *v1alpha1.PodProtectorSpec) {
+	spec.CoreOutage = v1alpha1.CoreOutageDeny
 	if s.shares {
-		return v1alpha1.CoreOutageLocalShare
+		spec.CoreOutage = v1alpha1.CoreOutageLocalShare
 	}
-	return v1alpha1.CoreOutageDeny
+	if s.spread {
+		spec.Spread = &v1alpha1.Spread{TopologyKey: v1alpha1.TopologyKeyCell, TolerateDomainLoss: true}
+	}
 }
 
 // pause returns the average pause of a client.
@@ -48,8 +53,11 @@ func (s Scenario) pause() time.Duration {
 
 // size returns the number of pods, and the floor.
 func (s Scenario) size(plan Plan) (pods, floor int) {
-	if s.rollout {
+	switch {
+	case s.rollout:
 		return rolloutPods * plan.Scale, rolloutFloor * plan.Scale
+	case s.spread:
+		return plan.size().pods, spreadFloor * plan.Scale
 	}
 	return plan.size().pods, plan.size().floor
 }
@@ -99,6 +107,9 @@ func Scenarios() []Scenario {
 	all = append(all,
 		storm("the core's API server is paused", freezeCore), storm("the core's API server is killed", killCore),
 		storm("the connections of all cells stall", stallAll), storm("one cell is cut off", cutOffOne),
+		Scenario{Name: "core-outage: a Cell is deleted during a storm", fault: stormWithoutCell, shares: true},
+		Scenario{Name: "core-outage: a cell is stale during a storm", fault: stormWithStaleCell, shares: true},
+		Scenario{Name: "core-outage: a domain is lost during a storm", fault: loseDomain, shares: true, spread: true},
 		Scenario{Name: "core-outage: the core's API server is killed during a rollout and drains", shares: true, rollout: true},
 	)
 	return slices.DeleteFunc(all, func(s Scenario) bool { return s.fillsDisk && !local.CanFillDisks })

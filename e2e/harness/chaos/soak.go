@@ -131,7 +131,7 @@ func churn(ctx context.Context, p *play) error {
 		err := errors.Join(
 			p.rollOut(ctx, turn),
 			bare.DeployBare(ctx, p.stage.Cells),
-			p.stage.createProtector(ctx, p.app.Namespace, other.Name, churnPods/2, p.scenario.coreOutage()),
+			p.stage.createProtector(ctx, p.app.Namespace, other.Name, churnPods/2, p.scenario.configure),
 			other.DeployBare(ctx, p.stage.Cells),
 		)
 		if err != nil {
