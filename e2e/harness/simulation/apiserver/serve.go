@@ -204,6 +204,11 @@ func (h handler) create(c *call) (any, error) {
 	if err := h.checkNamespace(c); err != nil {
 		return nil, err
 	}
+	if p, ok := object.(*v1alpha1.PodProtector); ok {
+		if err := recordCreator(p); err != nil {
+			return nil, err
+		}
+	}
 	return h.store.Create(c.kind.Resource, object, h.by.name)
 }
 
@@ -288,7 +293,7 @@ func (h handler) patch(c *call) (any, error) {
 		if object.GetUID() != stored.GetUID() {
 			return h.uidConflict(c)
 		}
-		replace(stored, object, false)
+		replace(stored, object, c.subresource == "status")
 		return nil
 	})
 }

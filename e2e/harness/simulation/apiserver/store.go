@@ -72,7 +72,6 @@ type Store struct {
 	history   []*Event
 	compacted uint64
 	uids      int
-	owned     appliedAnnotations
 	// changed is closed at the next change and then replaced.
 	changed chan struct{}
 	// restarts counts restores and restarts, each of which ends all watches.
@@ -85,7 +84,6 @@ type Store struct {
 func NewStore() *Store {
 	s := &Store{
 		kinds: map[string]*Kind{}, objects: map[string]map[types.NamespacedName]client.Object{}, version: 100, changed: make(chan struct{}),
-		owned:     appliedAnnotations{},
 		Committed: func(*Event) {}, Traffic: func(string, ...any) {},
 	}
 	for _, k := range Kinds() {
@@ -174,16 +172,10 @@ func (s *Store) Update(
 ) (client.Object, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	old, err := s.stored(resource, key, version)
+	old, updated, err := s.changedCopy(resource, key, version, change)
 	if err != nil {
 		return nil, err
 	}
-	updated := clone(old)
-	if err := change(updated); err != nil {
-		return nil, err
-	}
-	updated.SetResourceVersion(old.GetResourceVersion())
-	updated.GetObjectKind().SetGroupVersionKind(old.GetObjectKind().GroupVersionKind())
 	if same(old, updated) {
 		return clone(old), nil
 	}
@@ -194,6 +186,30 @@ func (s *Store) Update(
 	}
 	s.commit(resource, key, watch.Modified, old, updated, by)
 	return clone(updated), nil
+}
+
+// tryUpdate returns what Update would store, and stores nothing.
+func (s *Store) tryUpdate(resource string, key types.NamespacedName, version string, change func(client.Object) error) (client.Object, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, updated, err := s.changedCopy(resource, key, version, change)
+	return updated, err
+}
+
+// changedCopy returns an object of the given version, and a changed copy of it.
+func (s *Store) changedCopy(
+	resource string, key types.NamespacedName, version string, change func(client.Object) error,
+) (old, updated client.Object, err error) {
+	if old, err = s.stored(resource, key, version); err != nil {
+		return nil, nil, err
+	}
+	updated = clone(old)
+	if err := change(updated); err != nil {
+		return nil, nil, err
+	}
+	updated.SetResourceVersion(old.GetResourceVersion())
+	updated.GetObjectKind().SetGroupVersionKind(old.GetObjectKind().GroupVersionKind())
+	return old, updated, nil
 }
 
 // Delete removes an object. An object with finalizers begins to terminate.
