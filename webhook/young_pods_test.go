@@ -59,7 +59,7 @@ func TestStaleReplicaChargesCountedPodToAShareOfZero(t *testing.T) {
 
 // Pending charges are charged before all else, also if the clock of the replica was set back since they were made.
 func TestPendingChargesComeFirstWhateverTheClockShows(t *testing.T) {
-	for claim, since := range map[string]time.Duration{"the clock goes on": time.Second, "the clock was set back": -time.Minute} {
+	for claim, since := range map[string]time.Duration{"the clock continues": time.Second, "the clock was set back": -time.Minute} {
 		t.Run(claim, func(t *testing.T) {
 			p := memoryProtector("web", 5, 6)
 			d := newMemoryFixture(t, p)

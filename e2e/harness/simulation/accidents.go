@@ -48,10 +48,11 @@ func (ss *sources) addSteps(steps stepTable) {
 	steps.add(func(s Step) {
 		ss.delete("applications", types.NamespacedName{Namespace: []string{namespace, deletableNamespace}[s.N%2], Name: fmt.Sprint("owner-", s.Who%2)})
 	}, DeleteOwner)
+	ss.addPolicySteps(steps)
 	steps.add(ss.optOutOrDelete, OptOut, DeleteGenerated)
 	steps.add(func(Step) {
 		for _, plan := range ss.env.scenario.sources() {
-			ss.updateObject("deployments", plan.key(), func(o client.Object) { o.SetLabels(protectLabel()) })
+			ss.updateObject("deployments", plan.key(), func(o client.Object) { o.SetLabels(plan.labels()) })
 		}
 	}, OptIn)
 	steps.add(ss.annotateConfirmation, ConfirmSource, ConfirmProtector, ConfirmNamespace)
@@ -126,24 +127,25 @@ func (ss *sources) createSource(p SourcePlan) {
 		_, _ = store.Create("deployments", ss.deployment(), user)
 		return
 	}
+	ss.createPolicyOf(p.Namespace)
 	replicas, unavailable := int32(p.Replicas), intstr.FromInt32(0)
-	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, Labels: protectLabel()}}
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, Labels: p.labels()}}
 	d.Spec.Replicas = &replicas
 	d.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": p.Name}}
 	d.Spec.Strategy.Type = appsv1.RollingUpdateDeploymentStrategyType
 	d.Spec.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{MaxUnavailable: &unavailable}
 	if p.Owner != "" {
-		d.OwnerReferences = []metav1.OwnerReference{ss.ensureOwner(p)}
+		d.OwnerReferences = []metav1.OwnerReference{ss.ensureOwner(p.Namespace, p.Owner)}
 	}
 	_, _ = store.Create("deployments", d, user)
 }
 
-// ensureOwner returns a reference to the owner of a Deployment, and creates the owner if it does not exist.
-func (ss *sources) ensureOwner(p SourcePlan) metav1.OwnerReference {
+// ensureOwner returns a reference to the owner of a Deployment or a policy, and creates the owner if it does not exist.
+func (ss *sources) ensureOwner(space, name string) metav1.OwnerReference {
 	store, kind := ss.env.cores[0].store, apiserver.Application()
-	_, _ = store.Create("applications", &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Owner}}, user)
-	ref := metav1.OwnerReference{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Name: p.Owner}
-	if stored, err := store.Get("applications", types.NamespacedName{Namespace: p.Namespace, Name: p.Owner}); err == nil {
+	_, _ = store.Create("applications", &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: space, Name: name}}, user)
+	ref := metav1.OwnerReference{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Name: name}
+	if stored, err := store.Get("applications", types.NamespacedName{Namespace: space, Name: name}); err == nil {
 		ref.UID = stored.GetUID()
 	}
 	return ref
@@ -160,6 +162,11 @@ func (ss *sources) populateSources() {
 		if i > 0 || !ss.env.scenario.Generated {
 			core.create(apiserver.Namespaces, namespaceObject(namespace))
 		}
+	}
+	for _, plan := range ss.env.scenario.Brake.Policies {
+		core := ss.env.cores[0]
+		_, _ = core.store.Create(apiserver.Namespaces, namespaceObject(plan.Namespace), user)
+		ss.createPolicy(plan, v1alpha1.FinalizerPolicy)
 	}
 	for _, plan := range ss.env.scenario.sources() {
 		ss.createSource(plan)

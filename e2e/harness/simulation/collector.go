@@ -12,11 +12,13 @@ import (
 )
 
 // collector is the namespace controller and the garbage collector of the first core. It deletes the contents of a namespace that is
-// terminating, and Deployments whose owners are all deleted, one object after another.
+// terminating, and policies and Deployments whose owners are all deleted, one object after another.
 type collector struct {
 	store *apiserver.Store
-	stop  context.CancelFunc
-	ended chan struct{}
+	// policyFirst is how long it leaves the other objects of a namespace after its policy.
+	policyFirst time.Duration
+	stop        context.CancelFunc
+	ended       chan struct{}
 }
 
 const (
@@ -26,7 +28,7 @@ const (
 
 func startCollector(env *environment) *collector {
 	ctx, cancel := context.WithCancel(context.Background())
-	c := &collector{store: env.cores[0].store, stop: cancel, ended: make(chan struct{})}
+	c := &collector{store: env.cores[0].store, policyFirst: env.scenario.Brake.PolicyFirst, stop: cancel, ended: make(chan struct{})}
 	go func() {
 		defer close(c.ended)
 		if len(env.scenario.Brake.Sources) == 0 {
@@ -60,11 +62,13 @@ func (c *collector) collectOne() bool {
 	for _, owner := range owners {
 		alive[owner.GetUID()] = true
 	}
-	deployments, _ := store.List("deployments", "")
-	for _, d := range deployments {
-		if d.GetDeletionTimestamp() == nil && areOwnersDeleted(d, alive) {
-			_, _ = store.Delete("deployments", client.ObjectKeyFromObject(d), "", collectorName)
-			return true
+	for _, resource := range []string{apiserver.Policies, "deployments"} {
+		objects, _ := store.List(resource, "")
+		for _, o := range objects {
+			if o.GetDeletionTimestamp() == nil && areOwnersDeleted(o, alive) {
+				_, _ = store.Delete(resource, client.ObjectKeyFromObject(o), "", collectorName)
+				return true
+			}
 		}
 	}
 	return false
@@ -83,7 +87,10 @@ func areOwnersDeleted(d client.Object, alive map[types.UID]bool) bool {
 // remaining objects.
 func (c *collector) deleteNamespaceContent(space client.Object) bool {
 	store, left := c.store, false
-	for _, resource := range []string{"applications", "deployments", "podprotectors"} {
+	for _, resource := range []string{apiserver.Policies, "applications", "deployments", "podprotectors"} {
+		if resource != apiserver.Policies && time.Since(space.GetDeletionTimestamp().Time) < c.policyFirst {
+			return false
+		}
 		objects, _ := store.List(resource, space.GetName())
 		for _, o := range objects {
 			left = true

@@ -16,6 +16,10 @@ type BrakePlan struct {
 	Quiet, Window  time.Duration
 	// Sources are the Deployments with a protector, besides the one that the pods belong to.
 	Sources []SourcePlan
+	// Policies are the policies that protect some of them. See policies.go.
+	Policies []PolicyPlan
+	// PolicyFirst is how long the namespace controller leaves the Deployments of a deleted namespace after its policy.
+	PolicyFirst time.Duration
 }
 
 // SourcePlan is a Deployment that asks for protection. It has no pods: the simulation only changes its floor.
@@ -24,6 +28,8 @@ type SourcePlan struct {
 	// Owner is the Application that owns it, if any.
 	Owner    string
 	Replicas int
+	// By is what asks for its protection.
+	By Protection
 }
 
 // maxSources is the number of workers of a generator, minus the first source. With more sources the Go scheduler would decide which of

@@ -72,6 +72,7 @@ func Draw(seed uint64) Scenario {
 	drawTopology(&s, newRand(seed, topologyStream))
 	drawUpdates(&s, newRand(seed, updateStream))
 	drawReadiness(&s, newRand(seed, readinessStream))
+	drawPolicies(&s, newRand(seed, policyStream))
 	slices.SortStableFunc(s.Steps, func(a, b Step) int { return int(a.At - b.At) })
 	return s
 }

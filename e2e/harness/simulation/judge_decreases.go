@@ -17,11 +17,13 @@ import (
 )
 
 // Rule 13 as the judge applies it. A large decrease is the end of a protector whose floor is above 0, or a floor that falls to half or
-// less of the highest one of the window, or a shorter minReadySeconds. Each decrease that a generator makes was confirmed, or was granted before:
+// less of the highest one of the window, or another field by which it protects less. Each decrease that a generator makes was confirmed, or was granted
+// before:
 //
 //   - The decrease of a source that a cascade deleted needs a confirmation, if the source had the finalizer of its generator. Without
 //     the finalizer, the generator may never see a source that was created and deleted, and the pending decrease is then that of the
 //     source before it.
+//   - So does a decrease that only the deletion of a policy by a cascade can have caused; see judge_policies.go.
 //   - A grant is stored in the ConfigMap of the core before its decrease takes effect, at most a window earlier. If the process is
 //     stalled in between, the decrease may be late by the length of the stall.
 //   - No window has more grants than the limit, of those that the granting process can know: all that the ConfigMap has ever had since
@@ -48,7 +50,9 @@ type decreaseJudge struct {
 	report *report
 	stalls *stalls
 	// sources are the histories of the Deployments.
-	sources  sourceHistories
+	sources sourceHistories
+	// policies are the histories of the policies.
+	policies policyHistories
 	evidence *evidence
 	floors   *floorHistories
 	grants   *grantJudge
@@ -66,7 +70,7 @@ func newDecreases(s Scenario, r *report, stalled *stalls, sources sourceHistorie
 		stalls: stalled, window: plan.Window, skew: skew, protectors: map[protectorKey]*floorHistory{}, maxProtectors: map[string]int{},
 	}
 	return &decreaseJudge{
-		report: r, stalls: stalled, sources: sources, evidence: newEvidence(), floors: floors,
+		report: r, stalls: stalled, sources: sources, policies: policyHistories{}, evidence: newEvidence(), floors: floors,
 		grants: &grantJudge{report: r, stalls: stalled, floors: floors, plan: plan, skew: skew, histories: map[string]*grantHistory{}},
 	}
 }
@@ -82,6 +86,8 @@ func (d *decreaseJudge) recordCoreEvent(core string, e *apiserver.Event) {
 		d.grants.recordGrants(core, object, e)
 	case *metav1.PartialObjectMetadata:
 		d.evidence.ownersIn(core)[object.UID] = !isDeleted && object.DeletionTimestamp == nil
+	case *v1alpha1.ProtectionPolicy:
+		d.recordPolicy(core, object, e)
 	case *v1alpha1.PodProtector:
 		d.evidence.recordConfirmation(core, "PodProtector", object, isDeleted)
 		d.judgeProtector(core, object, e)
@@ -104,7 +110,7 @@ func (d *decreaseJudge) judgeProtector(core string, p *v1alpha1.PodProtector, e 
 	// A recreated protector has the state that its keeper saw last.
 	if old, isOld := e.Old.(*v1alpha1.PodProtector); isOld && ours && strings.HasPrefix(process, "generator") {
 		if what := d.describeDecrease(truth, old, p, e, after); what != "" {
-			d.judgeDecrease(key, old, process, what)
+			d.judgeDecrease(key, old, p, e, what)
 			d.grants.historyOf(core).usedUntil[p.UID] = p.Generation
 		}
 	}
@@ -118,14 +124,15 @@ func (d *decreaseJudge) describeDecrease(truth *floorHistory, old, p *v1alpha1.P
 	if highest := d.floors.highest(truth); after < latest(truth.floors).value && 2*after <= highest && (!isDeleted || floorOf(old) > 0) {
 		return fmt.Sprintf("lowers the floor of protector %s/%s from %d to %d", p.Namespace, p.Name, highest, after)
 	}
-	if from, to := old.Spec.MinReadySeconds, p.Spec.MinReadySeconds; to < from && !isDeleted {
-		return fmt.Sprintf("lowers minReadySeconds of protector %s/%s from %d to %d", p.Namespace, p.Name, from, to)
+	if weaker := describeWeakerFields(old, p); weaker != "" && !isDeleted {
+		return fmt.Sprintf("changes protector %s/%s so that it %s", p.Namespace, p.Name, weaker)
 	}
 	return ""
 }
 
 // judgeDecrease judges a large decrease that takes effect.
-func (d *decreaseJudge) judgeDecrease(key protectorKey, p *v1alpha1.PodProtector, process, what string) {
+func (d *decreaseJudge) judgeDecrease(key protectorKey, p, after *v1alpha1.PodProtector, e *apiserver.Event, what string) {
+	process, _ := writingProcess(e)
 	from := d.stalls.oldestObservedState(process, time.Now().Add(-maxInFlightRelease))
 	if d.grants.historyOf(key.core).restoredAt.After(from) {
 		return // it was decided on state that the restore has undone
@@ -138,6 +145,12 @@ func (d *decreaseJudge) judgeDecrease(key protectorKey, p *v1alpha1.PodProtector
 	requestedAt := d.grants.historyOf(key.core).requests[brakeRequestKey{process, p.UID}].at
 	if cascade := d.sources.of(key).current().cascade; policy.IsGenerated(p) && !cascade.IsZero() && requestedAt.After(cascade) {
 		d.report.fail("%s %s, whose source was deleted by a cascade, without a confirmation", process, what)
+	}
+	if e.Type == watch.Deleted {
+		after = nil
+	}
+	if problem := d.cascadeProblem(key, after, from); problem != "" && policy.IsGenerated(p) {
+		d.report.fail("%s %s, %s, without a confirmation", process, what, problem)
 	}
 	if granted := d.grants.lastGrant(key.core, p.UID); granted.Before(from.Add(-d.floors.window - d.floors.skew)) {
 		d.report.fail("%s %s without a grant", process, what)

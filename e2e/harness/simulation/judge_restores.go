@@ -13,6 +13,7 @@ import (
 func (d *decreaseJudge) recordCoreRestore(core *clusterState, version, next uint64) {
 	d.floors.recordRestore(core.name, version)
 	d.grants.recordRestore(core.name, version, next)
+	d.policies.restore(core.name, version)
 	d.evidence.recordRestoredObjects(core)
 }
 

@@ -155,6 +155,8 @@ type lifecycleJudge struct {
 	stalls   *stalls
 	evidence *evidence
 	sources  sourceHistories
+	// policies are the histories of the policies.
+	policies policyHistories
 	// releaseEvents are the release Events that a generator wrote for a protector that it was about to release.
 	releaseEvents map[string]bool
 	// endedUnheld are protectors that a client deleted in a restored core that had them without their finalizers. Webhooks that remember the

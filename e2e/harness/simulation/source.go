@@ -8,6 +8,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/watch"
@@ -120,7 +121,7 @@ func (j *lifecycleJudge) recordSource(core string, e *apiserver.Event) {
 			now.cascade = time.Now()
 		}
 	default:
-		now.released = e.New.GetLabels()[v1alpha1.LabelProtect] == ""
+		now.released = !asksForProtection(e.New)
 	}
 	if before.released && !now.released {
 		truth.deletionUndone = time.Now()
@@ -145,9 +146,13 @@ func (j *lifecycleJudge) judgeProtectorDeletion(core string, e *apiserver.Event)
 	}
 }
 
-// isReleasable reports whether the Deployment of a protector was deleted, or had vanished at a time or later and a user confirmed the release.
+// isReleasable reports whether the Deployment of a protector was deleted, or had vanished at a time or later and a user confirmed the release, or asks for
+// protection by a policy alone that was deleted.
 func (j *lifecycleJudge) isReleasable(key protectorKey, from time.Time) bool {
 	source := j.sources.of(key)
+	if object := source.current().object; object != nil && object.GetLabels()[v1alpha1.LabelProtect] == "" && j.policies.of(key).mayRelease(from) {
+		return true
+	}
 	return source.current().released || source.hasVanishedSince(from) && j.evidence.isConfirmed(key, from)
 }
 
@@ -185,19 +190,25 @@ func (cv *convergence) sourceProblem(plan SourcePlan) string {
 	source := cv.env.judge.lifecycles.sources.of(protectorKey{core.name, plan.protectorKey()})
 	truth := source.current()
 	d := cv.env.judge.decreases
-	isConfirmed := d.evidence.isConfirmed(protectorKey{core.name, plan.protectorKey()}, time.Now())
+	key := protectorKey{core.name, plan.protectorKey()}
+	isConfirmed := d.evidence.isConfirmed(key, time.Now())
 	isHeld := absent == nil && !isConfirmed &&
-		(d.isHeldCascade(core.name, p, truth) || d.isReleaseUndone(core.name, p, truth) || d.isRecreationUndone(core.name, p, source))
-	cv.env.judge.mu.Unlock()
+		(d.isHeldByPolicy(key, p) || d.isHeldCascade(core.name, p, truth) || d.isReleaseUndone(core.name, p, truth) || d.isRecreationUndone(core.name, p, source))
 	deployment, _ := object.(*appsv1.Deployment)
+	isLabelled := gone == nil && deployment.Labels[v1alpha1.LabelProtect] != ""
+	isWanted := isLabelled || gone == nil && deployment.Labels[policyLabel] != "" && !d.policies.of(key).current().deleted
+	isRetained := absent == nil && gone == nil && (!isWanted || d.policies.of(key).current().deleted) && d.isRetained(key, p, isLabelled)
+	cv.env.judge.mu.Unlock()
 	switch {
 	case gone == nil && deployment.DeletionTimestamp != nil && isStuck:
 		return ""
 	case gone == nil && deployment.DeletionTimestamp != nil:
 		return "the finalizer is not removed"
-	case gone == nil && deployment.Labels[v1alpha1.LabelProtect] == "" && absent == nil && !isHeld:
-		return "the protector exists, but no label requests it:" + describePending(p)
-	case gone == nil && deployment.Labels[v1alpha1.LabelProtect] == "":
+	case isRetained:
+		return ""
+	case gone == nil && !isWanted && absent == nil && !isHeld:
+		return "the protector exists, but neither a label nor a policy requests it:" + describePending(p)
+	case gone == nil && !isWanted:
 		return ""
 	case gone == nil && absent != nil:
 		return "the protector does not exist"
@@ -205,27 +216,40 @@ func (cv *convergence) sourceProblem(plan SourcePlan) string {
 		return "the protector still exists after the deletion:" + describePending(p)
 	case gone != nil && absent == nil && truth.vanished && isConfirmed && policy.IsGenerated(p):
 		return "the protector still exists, but a user confirmed its release:" + describePending(p)
-	case gone == nil:
-		return protectorMismatch(deployment, p)
+	case gone == nil && !isHeld:
+		return cv.protectorMismatch(deployment, p)
 	}
 	return ""
 }
 
-func protectorMismatch(d *appsv1.Deployment, p *v1alpha1.PodProtector) string {
-	wanted, err := policy.FromDeployment(d)
+func (cv *convergence) protectorMismatch(d *appsv1.Deployment, p *v1alpha1.PodProtector) string {
+	origin := policy.Origin{}
+	stored, err := cv.env.cores[0].store.Get(apiserver.Policies, types.NamespacedName{Namespace: d.Namespace, Name: policyName})
+	if rule, ok := stored.(*v1alpha1.ProtectionPolicy); ok && err == nil && rule.DeletionTimestamp == nil && d.Labels[policyLabel] != "" {
+		origin = policy.NewPolicy(rule).OriginFor(deploymentKind().GroupKind())
+	}
+	all, err := policy.Protectors(policy.Source{Kind: deploymentKind(), Object: d}, policy.Deployments{}, origin)
 	if err != nil {
 		return err.Error()
 	}
+	wanted := all[0]
 	if got, want := floorOf(p), floorOf(wanted.Object); got != want {
 		return fmt.Sprintf("floor %d, want %d:%s", got, want, describePending(p))
 	}
 	if got, want := p.Spec.MinReadySeconds, wanted.Object.Spec.MinReadySeconds; got != want {
 		return fmt.Sprintf("minReadySeconds %d, want %d:%s", got, want, describePending(p))
 	}
+	if weaker := weakerThanRule(p, &origin.ProtectionRule); weaker != "" || !policy.HasOrigin(p, origin) {
+		return fmt.Sprintf("%s weaker than the rule, or the protector has another rule than %q:%s", weaker, origin.Policy, describePending(p))
+	}
 	if pending := pendingOf(p); pending != nil {
 		return "a decrease is pending that the Deployment does not request:" + describePending(p)
 	}
 	return ""
+}
+
+func deploymentKind() schema.GroupVersionKind {
+	return appsv1.SchemeGroupVersion.WithKind("Deployment")
 }
 
 func (ss *sources) deployment() *appsv1.Deployment {

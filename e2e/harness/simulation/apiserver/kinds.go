@@ -31,7 +31,7 @@ func Kinds() []Kind {
 		{appsv1.SchemeGroupVersion.WithKind("StatefulSet"), "statefulsets", true, func() client.Object { return &appsv1.StatefulSet{} }},
 		{v1alpha1.GroupVersion.WithKind("PodProtector"), "podprotectors", true, func() client.Object { return &v1alpha1.PodProtector{} }},
 		{v1alpha1.GroupVersion.WithKind("Cell"), "cells", false, func() client.Object { return &v1alpha1.Cell{} }},
-		{v1alpha1.GroupVersion.WithKind("ProtectionPolicy"), "protectionpolicies", true, func() client.Object { return &v1alpha1.ProtectionPolicy{} }},
+		{v1alpha1.GroupVersion.WithKind("ProtectionPolicy"), Policies, true, func() client.Object { return &v1alpha1.ProtectionPolicy{} }},
 		{v1alpha1.GroupVersion.WithKind("ClusterProtectionPolicy"), "clusterprotectionpolicies", false,
 			func() client.Object { return &v1alpha1.ClusterProtectionPolicy{} }},
 		{v1alpha1.GroupVersion.WithKind("ClusterRing"), "clusterrings", false, func() client.Object { return &v1alpha1.ClusterRing{} }},
@@ -44,8 +44,11 @@ func Kinds() []Kind {
 	}, operatedKinds()...)
 }
 
-// Namespaces is the resource of namespaces.
-const Namespaces = "namespaces"
+// Namespaces is the resource of namespaces, and Policies that of ProtectionPolicies.
+const (
+	Namespaces = "namespaces"
+	Policies   = "protectionpolicies"
+)
 
 // Application returns a kind that owns workloads.
 func Application() schema.GroupVersionKind {

@@ -28,11 +28,11 @@ const (
 	creator = "creator"
 )
 
-// fields are the annotations and the fields of the spec of a protector, by path.
-type fields map[string]any
+// fieldSet is the annotations and the fields of the spec of a protector, by path.
+type fieldSet map[string]any
 
 // appliedFields returns the fields of an object in JSON.
-func appliedFields(raw []byte) (fields, error) {
+func appliedFields(raw []byte) (fieldSet, error) {
 	var object struct {
 		Metadata struct {
 			Annotations map[string]any `json:"annotations"`
@@ -42,7 +42,7 @@ func appliedFields(raw []byte) (fields, error) {
 	if err := json.Unmarshal(raw, &object); err != nil {
 		return nil, err
 	}
-	all := fields{}
+	all := fieldSet{}
 	for key, value := range object.Metadata.Annotations {
 		all[annotationPrefix+key] = value
 	}
@@ -68,7 +68,7 @@ func appliedFields(raw []byte) (fields, error) {
 }
 
 // fieldsOf returns the fields of a stored protector.
-func fieldsOf(p *v1alpha1.PodProtector) (fields, error) {
+func fieldsOf(p *v1alpha1.PodProtector) (fieldSet, error) {
 	raw, err := json.Marshal(p)
 	if err != nil {
 		return nil, err
@@ -77,7 +77,7 @@ func fieldsOf(p *v1alpha1.PodProtector) (fields, error) {
 }
 
 // applyTo applies the fields to a protector as a field manager.
-func (f fields) applyTo(stored *v1alpha1.PodProtector, manager string) error {
+func (f fieldSet) applyTo(stored *v1alpha1.PodProtector, manager string) error {
 	owners := ownersOf(stored)
 	if len(f) == 0 && len(owners[manager]) == 0 {
 		return nil // a finalizer alone
@@ -105,7 +105,7 @@ func (f fields) applyTo(stored *v1alpha1.PodProtector, manager string) error {
 }
 
 // replaceIn gives a protector these fields and no others, besides the defaults.
-func (f fields) replaceIn(p *v1alpha1.PodProtector) error {
+func (f fieldSet) replaceIn(p *v1alpha1.PodProtector) error {
 	annotations, spec, operations, history := map[string]any{}, map[string]any{}, []any{}, map[string]any{}
 	for _, path := range slices.Sorted(maps.Keys(f)) {
 		if key, ok := strings.CutPrefix(path, annotationPrefix); ok {
@@ -132,6 +132,10 @@ func (f fields) replaceIn(p *v1alpha1.PodProtector) error {
 	return nil
 }
 
+// defaultUpdateTimeout is shorter than that of the CustomResourceDefinition: for as long, aggregators count the pods of a changed protector by its earlier
+// spec as well.
+const defaultUpdateTimeout int32 = 30
+
 func setDefaults(spec *v1alpha1.PodProtectorSpec) {
 	if len(spec.Operations) == 0 {
 		spec.Operations = []v1alpha1.Operation{v1alpha1.OperationDelete, v1alpha1.OperationEvict, v1alpha1.OperationRelabel}
@@ -146,7 +150,7 @@ func setDefaults(spec *v1alpha1.PodProtectorSpec) {
 		spec.TargetRemovalPolicy = v1alpha1.TargetRemovalRetain
 	}
 	if spec.AdmissionHistory.UpdateTimeoutSeconds == nil {
-		seconds := int32(600)
+		seconds := defaultUpdateTimeout
 		spec.AdmissionHistory.UpdateTimeoutSeconds = &seconds
 	}
 }
@@ -158,7 +162,7 @@ func ownersOf(p *v1alpha1.PodProtector) owners {
 	all := owners{}
 	for _, entry := range p.ManagedFields {
 		paths := map[string]struct{}{}
-		if err := json.Unmarshal(entry.FieldsV1.Raw, &paths); err != nil {
+		if err := json.Unmarshal(entry.FieldsV1.GetRawBytes(), &paths); err != nil {
 			panic(fmt.Sprintf("apiserver: the owned fields of %s are no JSON: %v", p.Name, err))
 		}
 		all[entry.Manager] = paths
@@ -166,7 +170,7 @@ func ownersOf(p *v1alpha1.PodProtector) owners {
 	return all
 }
 
-func (o owners) set(manager string, all fields) {
+func (o owners) set(manager string, all fieldSet) {
 	o[manager] = map[string]struct{}{}
 	for path := range all {
 		o[manager][path] = struct{}{}
@@ -190,7 +194,7 @@ func (o owners) entries() (entries []metav1.ManagedFieldsEntry) {
 		if err != nil {
 			panic(fmt.Sprintf("apiserver: owned fields have no JSON: %v", err))
 		}
-		entries = append(entries, metav1.ManagedFieldsEntry{Manager: manager, FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: raw}})
+		entries = append(entries, metav1.ManagedFieldsEntry{Manager: manager, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(string(raw))})
 	}
 	return entries
 }
