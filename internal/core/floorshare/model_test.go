@@ -10,7 +10,7 @@ import (
 
 // A model of two cells and the processes that move their shares. It explores all states that are reachable from a start by any order of
 // events: removals on both paths, settlements, deaths, new counts, restores of the core and of a cell, a discount and the deletion of the second
-// cell, a watch of the first cell's share that falls behind, and steps whose second write is delayed, meets another write or never happens.
+// cell, a watch of the first cell's share that falls behind, a floor that is unknown for a while, and steps whose second write is delayed, meets another write or never happens.
 
 const (
 	modelCells = 2
@@ -28,6 +28,8 @@ type model struct {
 	mayDrain bool
 	lacking  int8
 	watch    watch
+	// mayForget lets the floor be unknown; isUnknown reports that it is. Shares that cannot reach the core do not know that.
+	mayForget, isUnknown bool
 	// coreBackup and cellBackup are what a restore of the core, or of the first cell, brings back.
 	coreBackup, cellBackup backup
 }
@@ -107,7 +109,10 @@ func (d delayed) before(o delayed) bool {
 func cellOfProcess(process int) int { return []int{0, 0, 1}[process] }
 
 func (m *model) protector() *floorshare.Protector {
-	p := &floorshare.Protector{Floor: int(m.floor)}
+	p := &floorshare.Protector{Floor: int(m.floor), FloorUnknown: m.isUnknown}
+	if m.isUnknown {
+		p.Floor = 0 // no decision may depend on it
+	}
 	for i, c := range m.cells {
 		if c.gone {
 			continue
@@ -166,6 +171,8 @@ func (m model) successors(wanted bool) (next []model) {
 	}
 	add((*model).stallWatch)
 	add((*model).resumeWatch)
+	add((*model).forgetFloor)
+	add((*model).learnFloor)
 	add((*model).startDraining)
 	add((*model).drop)
 	for i := range m.cells {
@@ -223,6 +230,20 @@ func (m *model) resumeWatch() bool {
 		return false
 	}
 	m.watch = watch{mayLag: true}
+	return true
+}
+
+// forgetFloor and learnFloor let the floor be unknown and known again.
+func (m *model) forgetFloor() bool { return m.setUnknown(true) }
+
+func (m *model) learnFloor() bool { return m.setUnknown(false) }
+
+func (m *model) setUnknown(unknown bool) bool {
+	if !m.mayForget || m.isUnknown == unknown {
+		return false
+	}
+	m.isUnknown = unknown
+	m.protectorWritten()
 	return true
 }
 
@@ -286,7 +307,7 @@ func (m *model) removeByProtector(cell int) bool {
 			kept += one.Kept()
 		}
 	}
-	if c.discounted || c.shared || c.void || c.counted-c.reserved < 1 || kept-1 < int(m.floor) {
+	if m.isUnknown || c.discounted || c.shared || c.void || c.counted-c.reserved < 1 || kept-1 < int(m.floor) {
 		return false
 	}
 	c.reserved++
@@ -579,6 +600,7 @@ func TestAllStatesKeepTheFloor(t *testing.T) {
 		exploreFrom(t, fmt.Sprintf("floor=%d/deleted Cell", floor), model{floor: floor, mayDrain: true}, true)
 	}
 	for _, wanted := range []bool{true, false} {
+		exploreFrom(t, fmt.Sprintf("unknown floor/leaving=%v", !wanted), model{floor: 2, mayForget: true}, wanted)
 		for floor := range int8(4) {
 			exploreFrom(t, fmt.Sprintf("floor=%d/late watch/leaving=%v", floor, !wanted), model{floor: floor, watch: watch{mayLag: true}}, wanted)
 		}
