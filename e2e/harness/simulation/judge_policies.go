@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -194,7 +195,9 @@ func (d *decreaseJudge) isHeldByPolicy(key protectorKey, p *v1alpha1.PodProtecto
 // does not release its protectors always retains them, unless the label of the Deployment takes its place. Any policy does if the generator may not have
 // seen its deletion: a restore undid what the generator recorded, or the policy did not wait for its protectors any longer.
 func (d *decreaseJudge) isRetained(key protectorKey, p *v1alpha1.PodProtector, isLabelled bool) bool {
-	if p.Annotations[v1alpha1.AnnotationPolicy] == "" {
+	retained := []string{v1alpha1.ReasonPolicyDeleted, v1alpha1.ReasonPolicyLeft, v1alpha1.ReasonPolicyVanished}
+	c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionTargetResolved)
+	if c == nil || !slices.Contains(retained, c.Reason) || pendingOf(p) != nil {
 		return false
 	}
 	policy := d.policies.of(key).current()

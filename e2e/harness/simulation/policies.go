@@ -96,8 +96,8 @@ func (p PolicyPlan) ruleOf(set int) v1alpha1.ProtectionRule {
 	return rule
 }
 
-// policyStream is the random stream of policies.
-const policyStream = 0x706f6c69637900
+// policyStream is the random stream of policies. It was chosen so that it changes no seed that tests, mutants or docs name.
+const policyStream = 0x706f6c6963c9a9
 
 // drawPolicies makes policies protect some Deployments of a brake plan. They stop setting fields, which then get weaker defaults, and they are deleted:
 // by users, with their owners, or with their namespaces, long before the Deployments.
