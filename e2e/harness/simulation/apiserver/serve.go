@@ -134,8 +134,9 @@ func isSelectedShare(wanted fields.Selector, o client.Object) bool {
 	return wanted.Matches(fields.Set{"spec.shareOf.name": name})
 }
 
+// sawProtectors records a list of all protectors, which fills the cache of its client. The generator also lists those of one namespace, without the cache.
 func (l *Link) sawProtectors(c *call, version uint64) {
-	if c.kind != nil && c.kind.Kind == "PodProtector" && c.key.Name == "" {
+	if c.kind != nil && c.kind.Kind == "PodProtector" && c.key == (types.NamespacedName{}) {
 		l.recordSeen(version)
 	}
 }
