@@ -114,7 +114,7 @@ func mapToSource(_ context.Context, protector *v1alpha1.PodProtector) []policy.R
 	return []policy.Ref{ref}
 }
 
-// mapToSources maps a policy to all sources that it may select, or has selected.
+// mapToSources maps a policy to all sources that it may select, or has selected. They are sorted, so that a seed of the simulation has one run.
 func (r *Reconciler) mapToSources(ctx context.Context, object client.Object) []policy.Ref {
 	p := policy.NewPolicy(object)
 	if p == nil {
@@ -133,7 +133,7 @@ func (r *Reconciler) mapToSources(ctx context.Context, object client.Object) []p
 			}
 		}
 	}
-	return slices.Collect(maps.Keys(found))
+	return slices.SortedFunc(maps.Keys(found), func(a, b policy.Ref) int { return strings.Compare(sourceKey(a)+a.Namespace, sourceKey(b)+b.Namespace) })
 }
 
 type policyQueue = workqueue.TypedRateLimitingInterface[policyRef]

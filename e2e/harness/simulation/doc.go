@@ -9,8 +9,10 @@
 // legal removal must succeed, and no other.
 //
 // In a fifth of the seeds, accidents and users lower the floors of several Deployments: bursts, cascades and slow deletions, with
-// confirmations, restarts, several leaders, lost grants and restores. judge_decreases.go and judge_grants.go state and check what the
-// release brake promises then (rule 13).
+// confirmations, restarts, several leaders, lost grants and restores. In two thirds of them, policies protect some of the Deployments
+// (policies.go): they stop setting fields, and are deleted by users and by cascades. judge_decreases.go, judge_grants.go and
+// judge_policies.go state and check what the release brake promises then (rule 13). The workers of a generator that
+// write the status of policies are not ordered, so a seed with policies has several runs.
 //
 // In a fifth of the seeds, floors are computed from the replicas that the workloads of the cells want. An oracle in judge_expectation.go
 // checks against the stores' own history that no expectation falls unless a workload wants less.
