@@ -119,8 +119,13 @@ func (g *Guard) uids() podwire.UIDs {
 	return g.toKubelet
 }
 
-// decideLost decides on a pod that disappeared from the API server, and holds or drops it. It returns whether it is held.
-func (g *Guard) decideLost(ctx context.Context, p podhold.Pod) (held bool) {
+// decideLost decides on a pod that disappeared from the API server, and holds or drops it. It reports whether the kubelet still sees a pod of
+// that name: this one, or another that has taken its place meanwhile.
+func (g *Guard) decideLost(ctx context.Context, p podhold.Pod) (seen bool) {
+	lost, ok := g.entry(p.NamespacedName)
+	if !ok || lost.Pod.UID != p.UID {
+		return ok
+	}
 	g.mu.Lock()
 	object, known := g.objects[p.UID]
 	g.mu.Unlock()
@@ -130,53 +135,55 @@ func (g *Guard) decideLost(ctx context.Context, p podhold.Pod) (held bool) {
 	}
 	admission := podhold.Unknown
 	if podhold.NeedsAdmission(p, protected) {
-		if e, ok := g.entry(p.NamespacedName); ok && e.Pod.UID == p.UID {
-			admission = g.cluster.Admission(ctx, p.Namespace, e.APIUID())
-		}
+		admission = g.cluster.Admission(ctx, p.Namespace, lost.APIUID())
 	}
 	verdict := podhold.Decide(p, protected, admission)
 	if verdict == podhold.Held {
-		return g.hold(p)
+		return g.hold(lost)
 	}
 	g.log.V(1).Info("Pod ended", "pod", p.NamespacedName, "uid", p.UID, "verdict", verdict)
-	g.drop(p)
-	return false
+	return g.drop(lost)
 }
 
-// hold holds a pod, unless the guard knows the next pod of its name already: another decision on the same loss was faster.
-func (g *Guard) hold(p podhold.Pod) (held bool) {
+// hold holds a pod, unless it is no longer as it was decided on. It reports whether the kubelet still sees a pod of that name.
+func (g *Guard) hold(lost podhold.Entry) (seen bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !g.knows(p) {
-		return false
+	e, ok := g.view.Get(lost.Pod.NamespacedName)
+	if !ok || e.IsHeld() || !isSame(e, lost) {
+		return ok
 	}
-	g.view.Hold(p.NamespacedName, g.clock.Now(), g.running())
-	g.forgetFailures(p.UID)
+	g.view.Hold(e.Pod.NamespacedName, g.clock.Now(), g.running())
+	g.forgetFailures(e.Pod.UID)
 	g.metrics.held.Inc()
 	g.translate()
-	g.persist(p.NamespacedName)
-	g.log.Info("Holding pod: the API server lost it", "pod", p.NamespacedName, "uid", p.UID)
-	g.lost.Add(p.NamespacedName)
+	g.persist(e.Pod.NamespacedName)
+	g.log.Info("Holding pod: the API server lost it", "pod", e.Pod.NamespacedName, "uid", e.Pod.UID)
+	g.lost.Add(e.Pod.NamespacedName)
 	return true
 }
 
-// knows reports whether the pod of a name is still this one. The caller holds the lock.
-func (g *Guard) knows(p podhold.Pod) bool {
-	e, ok := g.view.Get(p.NamespacedName)
-	return ok && e.Pod.UID == p.UID
-}
-
-func (g *Guard) drop(p podhold.Pod) {
+// drop removes a pod, unless it is no longer as it was decided on. It reports whether the kubelet still sees a pod of that name.
+func (g *Guard) drop(lost podhold.Entry) (seen bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.remove(p)
+	e, ok := g.view.Get(lost.Pod.NamespacedName)
+	if !ok || !isSame(e, lost) {
+		return ok
+	}
+	g.remove(e.Pod)
+	return false
 }
 
-// remove removes a pod from what the guard knows, and no later pod of its name. The caller holds the lock.
+// isSame reports whether a name still has the pod that was decided on. It does not if another pod has the name, or if the pod was registered again:
+// a decision on its earlier UID says nothing about it.
+func isSame(now, decided podhold.Entry) bool {
+	return now.Pod.UID == decided.Pod.UID && now.APIUID() == decided.APIUID()
+}
+
+// remove removes a pod from what the guard knows. The caller holds the lock, and knows that the view has this pod by its name.
 func (g *Guard) remove(p podhold.Pod) {
-	if g.knows(p) {
-		g.view.Drop(p.NamespacedName)
-	}
+	g.view.Drop(p.NamespacedName)
 	delete(g.objects, p.UID)
 	g.forgetFailures(p.UID)
 	g.translate()
@@ -347,14 +354,13 @@ func (g *Guard) holds(p podhold.Pod) bool {
 }
 
 // explain records why a held pod is not registered, and returns when to try again.
-func (g *Guard) explain(name types.NamespacedName, err error) (retryAfter time.Duration) {
+func (g *Guard) explain(held podhold.Pod, err error) (retryAfter time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	e, ok := g.view.Get(name)
-	if !ok || !e.IsHeld() {
-		return 0
+	if !g.holds(held) {
+		return 0 // also if the name has another held pod: that one was not tried
 	}
-	uid, reason, unregistrable := e.Pod.UID, err.Error(), errors.Is(err, errNotSound)
+	name, uid, reason, unregistrable := held.NamespacedName, held.UID, err.Error(), errors.Is(err, errNotSound)
 	if unregistrable != g.unregistrable[uid] {
 		g.unregistrable[uid], g.failures[uid] = unregistrable, 0
 	}

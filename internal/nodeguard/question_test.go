@@ -63,7 +63,7 @@ func newAskingFixture(t *testing.T) *askingFixture {
 	f.start()
 	f.pod = f.run("web-0")
 	f.clock.Step(time.Second)
-	f.guard.hold(f.pod)
+	f.guard.hold(podhold.Entry{Pod: f.pod})
 	return f
 }
 
@@ -119,7 +119,7 @@ func (f *askingFixture) answer(question string) {
 
 func TestGuardAsksWhetherHeldPodsAreNeeded(t *testing.T) {
 	f := newAskingFixture(t)
-	f.guard.explain(f.pod.NamespacedName, fmt.Errorf("%w: its volume", errNotSound))
+	f.guard.explain(f.pod, fmt.Errorf("%w: its volume", errNotSound))
 	if q, held := f.after(podhold.SettleTime - time.Second); q != "" || !held {
 		t.Fatalf("right after the loss the guard asks %q and holds %v, want no question", q, held)
 	}
@@ -147,7 +147,7 @@ func TestGuardAsksWhetherHeldPodsAreNeeded(t *testing.T) {
 
 func TestGuardDoesNotAskAboutPodsThatItCanRegister(t *testing.T) {
 	f := newAskingFixture(t)
-	f.guard.explain(f.pod.NamespacedName, errors.New("the API server is unreachable"))
+	f.guard.explain(f.pod, errors.New("the API server is unreachable"))
 	if q, held := f.after(podhold.SettleTime); q != "" || !held {
 		t.Errorf("the guard asks %q and holds %v, want no question", q, held)
 	}
@@ -156,7 +156,7 @@ func TestGuardDoesNotAskAboutPodsThatItCanRegister(t *testing.T) {
 // A registration that has begun can be counted, so that its pod is not what a count leaves out.
 func TestPodWhoseRegistrationBeganDoesNotEnd(t *testing.T) {
 	f := newAskingFixture(t)
-	f.guard.explain(f.pod.NamespacedName, errNotSound)
+	f.guard.explain(f.pod, errNotSound)
 	q, _ := f.after(podhold.SettleTime)
 	f.answer(q)
 	e, _ := f.guard.entry(f.pod.NamespacedName)
@@ -176,7 +176,7 @@ func TestAttemptsToRegisterBecomeRare(t *testing.T) {
 	f := newAskingFixture(t)
 	fail := func(times int, err error) (wait time.Duration) {
 		for range times {
-			wait = f.guard.explain(f.pod.NamespacedName, err)
+			wait = f.guard.explain(f.pod, err)
 		}
 		return wait
 	}

@@ -13,7 +13,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/breakwater-k8s/breakwater/internal/core/podhold"
 )
@@ -35,11 +34,11 @@ var errNotSound = errors.New("the pod cannot be registered again")
 //
 // The pod is created without labels and owner, then gets its status, and then the rest: a controller that saw it before it is ready would
 // delete it in favor of the replacements that it has created.
-func (r *registrar) register(ctx context.Context, name types.NamespacedName) error {
-	e, ok := r.guard.entry(name)
-	if !ok || !e.IsHeld() {
+func (r *registrar) register(ctx context.Context, e podhold.Entry) error {
+	if !e.IsHeld() {
 		return nil
 	}
+	name := e.Pod.NamespacedName
 	pod, err := r.guard.lastState(e.Pod.UID)
 	if err != nil {
 		return err
@@ -212,13 +211,14 @@ func (r *registrar) run(ctx context.Context) {
 				if ended {
 					return
 				}
-				err := r.register(ctx, name)
+				e, _ := r.guard.entry(name)
+				err := r.register(ctx, e)
 				switch {
 				case err == nil:
 				case errors.Is(err, errNameTaken):
 					queue.AddAfter(name, nameRetry)
 				default:
-					queue.AddAfter(name, r.guard.explain(name, err))
+					queue.AddAfter(name, r.guard.explain(e.Pod, err))
 				}
 				queue.Done(name)
 			}

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/breakwater-k8s/breakwater/internal/core/podhold"
 )
 
 // fill makes all changes fail except those of space that is allocated, as on a full disk. It returns a function that makes room again.
@@ -22,7 +24,7 @@ func TestFullDiskAndRestartForgetNoPods(t *testing.T) {
 	before := f.run("before")
 	f.fill()
 	f.run("started-since")
-	f.guard.drop(before) // a client deleted it
+	f.guard.drop(podhold.Entry{Pod: before}) // a client deleted it
 	f.wantMetric("breakwater_node_unwritten_files", 2)
 	f.wantMetric("breakwater_node_unstored_files", 0)
 	if left, err := Exceptions(filepath.Dir(f.dir), "n"); err != nil || len(left) != 1 {
@@ -59,7 +61,51 @@ func TestReserveForgetsWhatWasWritten(t *testing.T) {
 	seen := f.run("seen")
 	makeRoom()
 	f.run("seen")
-	f.guard.drop(seen)
+	f.guard.drop(podhold.Entry{Pod: seen})
+	f.start()
+	if got, want := f.shown(), []string{"web-0"}; !slices.Equal(got, want) {
+		t.Errorf("after a restart the kubelet sees %v, want %v", got, want)
+	}
+}
+
+// A reserve that could not be written for a moment is written again, also when no file is left to write: what it has from before must not replace
+// what was written since.
+func TestOutdatedReserveIsWrittenAgain(t *testing.T) {
+	f := newAskingFixture(t)
+	makeRoom := f.fill()
+	seen := f.run("seen")
+	makeRoom()
+	s := f.guard.store
+	working := s.reserve.file
+	failing, err := os.Open(filepath.Join(f.dir, reserveFile)) // it cannot be written, as on a disk that needs new space for each write
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = failing.Close() })
+	s.reserve.file = failing
+	s.retry() // writes the file, but not the reserve
+	f.wantMetric("breakwater_node_unwritten_files", 1)
+	f.wantMetric("breakwater_node_unstored_files", 1)
+	s.reserve.file = working
+	s.retry()
+	f.wantMetric("breakwater_node_unwritten_files", 0)
+	f.guard.drop(podhold.Entry{Pod: seen}) // a client deleted the pod
+	f.start()
+	if got, want := f.shown(), []string{"web-0"}; !slices.Equal(got, want) {
+		t.Errorf("after a restart the kubelet sees %v, want %v", got, want)
+	}
+}
+
+// A reserve that could not be opened at the start must not replace what was written until it can be.
+func TestLateReserveReplacesNothingNewer(t *testing.T) {
+	f := newAskingFixture(t)
+	makeRoom := f.fill()
+	seen := f.run("seen")
+	makeRoom()
+	f.guard.store.reserve, f.guard.store.pending, f.guard.store.kept = nil, nil, nil
+	f.guard.drop(podhold.Entry{Pod: seen})
+	f.guard.store.allocate()
+	f.guard.store.retry()
 	f.start()
 	if got, want := f.shown(), []string{"web-0"}; !slices.Equal(got, want) {
 		t.Errorf("after a restart the kubelet sees %v, want %v", got, want)
@@ -121,30 +167,5 @@ func TestReserve(t *testing.T) {
 				t.Errorf("the reserve has %d bytes (%v), want all of its space", size.Size(), err)
 			}
 		})
-	}
-}
-
-// A reserve that could not be written for a moment is written again: its old content must not replace what was written since.
-func TestReserveThatCouldNotBeWrittenIsWrittenAgain(t *testing.T) {
-	f := newAskingFixture(t)
-	makeRoom := f.fill()
-	seen := f.run("seen")
-	makeRoom()
-	s := f.guard.store
-	working := s.reserve.file
-	failing, err := os.Open(filepath.Join(f.dir, reserveFile)) // it cannot be written, as on a disk that needs new space for each write
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.reserve.file = failing
-	s.retry() // writes the file, but not the reserve
-	s.reserve.file = working
-	s.retry()
-	f.guard.drop(seen) // a client deleted the pod
-	s.retry()
-	f.wantMetric("breakwater_node_unwritten_files", 0)
-	f.start()
-	if got, want := f.shown(), []string{"web-0"}; !slices.Equal(got, want) {
-		t.Errorf("after a restart the kubelet sees %v, want %v", got, want)
 	}
 }

@@ -24,7 +24,7 @@ func TestClockStepDoesNotEndHeldPods(t *testing.T) {
 	if _, held := f.after(0); !held {
 		t.Fatalf("a pod that was held for 30 s ended after a step of the clock, want it held for %s", f.ending.retention)
 	}
-	f.guard.explain(f.pod.NamespacedName, errNotSound)
+	f.guard.explain(f.pod, errNotSound)
 	if q, _ := f.after(podhold.SettleTime - 31*time.Second); q != "" {
 		t.Errorf("the guard asks %q before the pod was held for %s", q, podhold.SettleTime)
 	}

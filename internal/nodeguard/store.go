@@ -38,8 +38,10 @@ type store struct {
 	// reserve keeps them; nil while its space is not allocated. kept has the names of those that it keeps: a restart loses the others.
 	reserve *reserve
 	kept    map[string]bool
-	// reserveOutdated reports that the reserve could not be written, so that it may have old content of files.
-	reserveOutdated bool
+	// outdated reports that the last write of the reserve failed, so that a restart would bring back what it has from before.
+	outdated bool
+	// written are the files that were written while the reserve was not open. What it has of them is older.
+	written map[string]bool
 }
 
 // record is what is stored of a pod, before its encoded object.
@@ -154,8 +156,9 @@ func (s *store) write(name string, content []byte) error {
 	_, failedBefore := s.pending[name]
 	err := s.replace(name, content)
 	if err == nil {
-		if failedBefore || s.reserveOutdated {
-			delete(s.pending, name)
+		delete(s.pending, name)
+		s.recordWritten(name)
+		if failedBefore || s.isInReserve(name) {
 			return s.keep()
 		}
 		return nil
@@ -192,8 +195,28 @@ func (s *store) keep() (err error) {
 		return nil
 	}
 	s.kept, err = s.reserve.keep(s.pending)
-	s.reserveOutdated = err != nil
+	s.outdated = err != nil
 	return err
+}
+
+// isInReserve reports whether a restart would use what the reserve has of a file. The caller holds the lock.
+func (s *store) isInReserve(name string) bool {
+	if s.reserve == nil {
+		return false
+	}
+	_, found := s.reserve.last.Files[name]
+	return found
+}
+
+// recordWritten records a file that is written while the reserve is not open. The caller holds the lock.
+func (s *store) recordWritten(name string) {
+	if s.reserve != nil {
+		return
+	}
+	if s.written == nil {
+		s.written = map[string]bool{}
+	}
+	s.written[name] = true
 }
 
 // allocate opens the reserve, unless it is open.
@@ -214,6 +237,12 @@ func (s *store) allocate() {
 	for name, content := range newer {
 		s.pending[name] = content
 	}
+	for name := range s.written {
+		if _, isNewer := newer[name]; !isNewer {
+			delete(s.pending, name)
+		}
+	}
+	s.written = nil
 	if err := s.keep(); err != nil {
 		s.log.Error(err, "Failed to write the reserve, retrying")
 	}
@@ -239,10 +268,11 @@ func (s *store) retry() {
 	for name, content := range s.pending {
 		if s.replace(name, content) == nil {
 			delete(s.pending, name)
+			s.recordWritten(name)
 			wrote++
 		}
 	}
-	if wrote == 0 && len(s.pending) == len(s.kept) && !s.reserveOutdated {
+	if wrote == 0 && len(s.pending) == len(s.kept) && !s.outdated {
 		return
 	}
 	if err := s.keep(); err != nil {
@@ -253,11 +283,15 @@ func (s *store) retry() {
 	}
 }
 
-// unwritten returns how many files could not be written, and how many of these a restart of the guard would lose.
+// unwritten returns how many files could not be written, and how many of these a restart of the guard would lose. An outdated reserve is one of both.
 func (s *store) unwritten() (all, lost int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.pending), len(s.pending) - len(s.kept)
+	all, lost = len(s.pending), len(s.pending)-len(s.kept)
+	if s.outdated {
+		return all + 1, lost + 1
+	}
+	return all, lost
 }
 
 // ReplaceFile replaces a file, so that it has either the old content or the new one even if the node loses power.

@@ -178,7 +178,7 @@ func (j *grantJudge) otherPendingDecreases(key protectorKey, g grant) (names []s
 	for other, truth := range j.floors.protectors {
 		seen, now := valueAt(truth.pendings, g.seenVersion).value, latest(truth.pendings).value
 		if other.core != key.core || other == key || !seen.isPending || seen.cascade || !now.isPending || now.cascade || now.uid != seen.uid ||
-			j.wasGranted(key.core, now.uid) {
+			j.wasGranted(key.core, now) {
 			continue
 		}
 		names = append(names, other.name.Name)
@@ -187,10 +187,14 @@ func (j *grantJudge) otherPendingDecreases(key protectorKey, g grant) (names []s
 	return names
 }
 
-// wasGranted reports whether a protector has a grant that may still count. A decrease that has just taken effect is still recorded as pending.
-func (j *grantJudge) wasGranted(core string, uid types.UID) bool {
+// wasGranted reports whether a recorded decrease has a grant that may still count. A decrease that has just taken effect is still recorded as pending.
+// A grant that is used up, and older than the record, was for an earlier decrease.
+func (j *grantJudge) wasGranted(core string, record pendingState) bool {
 	truth, from := j.historyOf(core), time.Now().Add(-j.plan.Window-j.skew)
-	return slices.ContainsFunc(slices.Concat(truth.grants, truth.lost), func(g grant) bool { return g.uid == uid && g.stored.After(from) })
+	return slices.ContainsFunc(slices.Concat(truth.grants, truth.lost), func(g grant) bool {
+		isEarlier := g.generation < truth.usedUntil[g.uid] && g.stored.Before(record.since)
+		return g.uid == record.uid && g.stored.After(from) && !isEarlier
+	})
 }
 
 // lastGrant returns when a grant of a protector that is not used up was last stored.

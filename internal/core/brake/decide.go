@@ -45,12 +45,11 @@ func (g Grant) permits(p Pending) bool {
 	return g.Protector == p.Protector && g.Change == p.Change && g.Change != ""
 }
 
-// isTakenAs reports whether a decrease that is still recorded is the one of the grant, which has taken effect: the generation is the next one, and the
-// record is from before the grant.
-func (g Grant) isTakenAs(p Pending) bool {
-	granted, effect := splitChange(g.Change)
-	generation, recorded := splitChange(p.Change)
-	return g.Protector == p.Protector && g.Change != "" && generation == granted+1 && recorded == effect && !p.Since.After(g.At)
+// isInEffect reports whether a recorded decrease is the granted one, which has taken effect: it has raised the generation, and its record is not
+// withdrawn yet. A later decrease with the same effect has a later generation, or was first seen after the grant.
+func (g Grant) isInEffect(p Pending, quiet time.Duration) bool {
+	next, ok := nextChange(g.Change)
+	return ok && g.Protector == p.Protector && next == p.Change && g.At.Sub(p.Since) >= quiet
 }
 
 // State is the input of a decision about one budget.
@@ -83,9 +82,9 @@ const minRetry = time.Second
 // window.
 func Decide(s State, p Pending, now time.Time) Answer {
 	grants := s.recent(now)
-	open := s.waiting(p, grants)
+	open := s.waiting(grants, p)
 	answer := Answer{Verdict: Held, Pending: len(open), Left: max(0, s.Limits.Allowed(s.Protectors)-len(grants))}
-	age := now.Sub(p.Since)
+	age := now.Sub(s.since(grants, p))
 	switch {
 	case isGranted(grants, p):
 		// A crash between the grant and its effect must not consume the budget twice.
@@ -93,7 +92,7 @@ func Decide(s State, p Pending, now time.Time) Answer {
 	case p.Cascade:
 	case age < s.Limits.Quiet:
 		answer.Verdict, answer.Retry = Quiet, min(s.Limits.Quiet-age, s.Limits.Quiet)
-	case len(open) <= answer.Left, age >= s.Limits.Window && isAmongOldest(open, p.Protector, answer.Left):
+	case answer.Left > 0 && len(open) <= answer.Left, age >= s.Limits.Window && isAmongOldest(open, p.Protector, answer.Left):
 		answer.Verdict = Granted
 		answer.Grants = slices.Concat(grants, []Grant{{Protector: p.Protector, At: now, Change: p.Change}})
 	default:
@@ -107,17 +106,29 @@ func (s State) recent(now time.Time) []Grant {
 	return slices.DeleteFunc(slices.Clone(s.Grants), func(g Grant) bool { return now.Sub(g.At) >= s.Limits.Window })
 }
 
-// waiting returns the pending decreases that wait for budget, with the one to decide on. Another one that has just taken effect is still recorded.
-func (s State) waiting(decided Pending, grants []Grant) []Pending {
+// waiting returns the pending decreases that wait for budget. p is the one to decide on, which no grant permits: it waits, whatever was granted to its
+// protector before. Another one does not wait if it was granted, also while its record remains after it has taken effect.
+func (s State) waiting(grants []Grant, p Pending) []Pending {
 	given := make(map[types.UID][]Grant, len(grants))
 	for _, g := range grants {
 		given[g.Protector] = append(given[g.Protector], g)
 	}
-	return slices.DeleteFunc(slices.Clone(s.Pending), func(p Pending) bool {
-		return p.Cascade || slices.ContainsFunc(given[p.Protector], func(g Grant) bool {
-			return g.permits(p) || p.Protector != decided.Protector && g.isTakenAs(p)
+	return slices.DeleteFunc(slices.Clone(s.Pending), func(other Pending) bool {
+		return other.Cascade || other.Protector != p.Protector && slices.ContainsFunc(given[other.Protector], func(g Grant) bool {
+			return g.permits(other) || g.isInEffect(other, s.Limits.Quiet)
 		})
 	})
+}
+
+// since returns when p was first seen. If its record is that of an earlier decrease which has taken effect, p was requested after that grant.
+func (s State) since(grants []Grant, p Pending) time.Time {
+	since := p.Since
+	for _, g := range grants {
+		if g.isInEffect(p, s.Limits.Quiet) && g.At.After(since) {
+			since = g.At
+		}
+	}
+	return since
 }
 
 // nextExpiry returns the time until the oldest grant leaves the window, or 0 if budget is left.

@@ -68,11 +68,11 @@ func ChangeOf(p *v1alpha1.PodProtector, effect string) string {
 	return strconv.FormatInt(generation, 10) + " " + effect
 }
 
-// splitChange returns what ChangeOf has put into a change.
-func splitChange(change string) (generation int64, effect string) {
+// nextChange returns the change with the same effect at the next generation. ok is false if ChangeOf did not write the change.
+func nextChange(change string) (next string, ok bool) {
 	number, effect, _ := strings.Cut(change, " ")
-	generation, _ = strconv.ParseInt(number, 10, 64) // 0 is the generation of no object
-	return generation, effect
+	generation, err := strconv.ParseInt(number, 10, 64)
+	return strconv.FormatInt(generation+1, 10) + " " + effect, err == nil
 }
 
 // These separators let DecreaseOf find the cause and the effect in a message.
