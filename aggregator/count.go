@@ -39,11 +39,11 @@ func (c *count) markUnseen(reservations iter.Seq[quota.Reservation], firstSeen f
 	for r := range reservations {
 		end, known := c.ended[r.Hash]
 		if seen, observed := firstSeen(r); known && observed && seen.After(end.Add(continueWithin)) {
-			if c.podStates[r.Hash] != quota.Absent {
+			if c.podStates[r.Hash] == quota.Absent {
+				c.podStates[r.Hash] = quota.Unobserved
+			} else {
 				c.podStates[r.Hash] = quota.Alive // until the admission deadline has passed
-				continue
 			}
-			c.podStates[r.Hash] = quota.Unobserved
 		}
 	}
 }

@@ -103,11 +103,16 @@ func requestOrder(ops []historyOp) []int {
 	for i := range order {
 		order[i] = i
 	}
+	isPending := func(i int) bool { return ops[i].isPending }
 	slices.SortStableFunc(order, func(i, j int) int {
-		if ops[i].isPending != ops[j].isPending {
-			return map[bool]int{true: -1, false: 1}[ops[i].isPending]
+		switch {
+		case isPending(i) && !isPending(j):
+			return -1
+		case isPending(j) && !isPending(i):
+			return 1
+		default:
+			return ops[i].removal.At.Compare(ops[j].removal.At)
 		}
-		return ops[i].removal.At.Compare(ops[j].removal.At)
 	})
 	return order
 }

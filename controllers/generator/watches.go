@@ -1,6 +1,7 @@
 package generator
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -114,7 +115,7 @@ func mapToSource(_ context.Context, protector *v1alpha1.PodProtector) []policy.R
 	return []policy.Ref{ref}
 }
 
-// mapToSources maps a policy to all sources that it may select, or has selected. They are sorted, so that a seed of the simulation has one run.
+// mapToSources maps a policy to all sources that it may select, or has selected. They are sorted, so that a run can be repeated.
 func (r *Reconciler) mapToSources(ctx context.Context, object client.Object) []policy.Ref {
 	p := policy.NewPolicy(object)
 	if p == nil {
@@ -133,7 +134,9 @@ func (r *Reconciler) mapToSources(ctx context.Context, object client.Object) []p
 			}
 		}
 	}
-	return slices.SortedFunc(maps.Keys(found), func(a, b policy.Ref) int { return strings.Compare(sourceKey(a)+a.Namespace, sourceKey(b)+b.Namespace) })
+	return slices.SortedFunc(maps.Keys(found), func(a, b policy.Ref) int {
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(sourceKey(a), sourceKey(b)))
+	})
 }
 
 type policyQueue = workqueue.TypedRateLimitingInterface[policyRef]

@@ -41,12 +41,11 @@ func stormWithoutCell(ctx context.Context, p *play) error {
 	if err := errors.Join(p.outliveCore(ctx, other, whileItLeaves), p.stage.heal(ctx)); err != nil {
 		return errors.Join(leftEarly, err)
 	}
-	if err := poll(ctx, func(ctx context.Context) error {
-		entry, err := p.entry(ctx, cell.Name)
-		if err == nil && entry != nil {
-			err = fmt.Errorf("cell %s has not left: %+v", cell.Name, *entry)
+	if err := p.awaitEntry(ctx, cell.Name, func(entry *v1alpha1.PodProtectorCell) error {
+		if entry != nil {
+			return fmt.Errorf("cell %s has not left: %+v", cell.Name, *entry)
 		}
-		return err
+		return nil
 	}); err != nil {
 		return errors.Join(leftEarly, err)
 	}
@@ -67,11 +66,8 @@ func (p *play) deleteCell(ctx context.Context, leaver, other int) (cell *v1alpha
 	if err := errors.Join(p.cutOff(other), p.stage.protectors.Delete(ctx, cell)); err != nil {
 		return nil, nil, err
 	}
-	err = poll(ctx, func(ctx context.Context) error {
-		entry, err := p.entry(ctx, cell.Name)
+	err = p.awaitEntry(ctx, cell.Name, func(entry *v1alpha1.PodProtectorCell) error {
 		switch {
-		case err != nil:
-			return err
 		case entry == nil:
 			leftEarly = fmt.Errorf("cell %s has left, and cell %s has not raised its share", cell.Name, p.stage.Cells[other].Name)
 		case entry.Share != nil || len(entry.AdmissionHistory.Buckets) > 0 || entry.Discount != v1alpha1.DiscountDraining:
@@ -115,12 +111,11 @@ func stormWithStaleCell(ctx context.Context, p *play) error {
 	if err := errors.Join(p.setStaleness(ctx, name, v1alpha1.WhenStaleDiscount, leastStaleAfter), p.cutOff(stale)); err != nil {
 		return err
 	}
-	if err := poll(ctx, func(ctx context.Context) error {
-		entry, err := p.entry(ctx, name)
-		if err == nil && (entry == nil || entry.Discount != v1alpha1.DiscountStale) {
-			err = fmt.Errorf("cell %s is not discounted as stale", name)
+	if err := p.awaitEntry(ctx, name, func(entry *v1alpha1.PodProtectorCell) error {
+		if entry == nil || entry.Discount != v1alpha1.DiscountStale {
+			return fmt.Errorf("cell %s is not discounted as stale", name)
 		}
-		return err
+		return nil
 	}); err != nil {
 		return err
 	}
@@ -144,12 +139,22 @@ func (p *play) setStaleness(ctx context.Context, name string, when v1alpha1.When
 func (p *play) awaitFloor(ctx context.Context, cell string) error {
 	ctx, cancel := context.WithTimeout(ctx, raiseTimeout)
 	defer cancel()
+	return p.awaitEntry(ctx, cell, func(entry *v1alpha1.PodProtectorCell) error {
+		if entry == nil || entry.Share == nil || int(entry.Share.Floor) < p.floor {
+			return fmt.Errorf("the share of cell %s is not the floor %d", cell, p.floor)
+		}
+		return nil
+	})
+}
+
+// awaitEntry returns when check finds nothing wrong with the entry of a cell in the status, which is nil if there is none.
+func (p *play) awaitEntry(ctx context.Context, cell string, check func(*v1alpha1.PodProtectorCell) error) error {
 	return poll(ctx, func(ctx context.Context) error {
 		entry, err := p.entry(ctx, cell)
-		if err == nil && (entry == nil || entry.Share == nil || int(entry.Share.Floor) < p.floor) {
-			err = fmt.Errorf("the share of cell %s is not the floor %d", cell, p.floor)
+		if err != nil {
+			return err
 		}
-		return err
+		return check(entry)
 	})
 }
 

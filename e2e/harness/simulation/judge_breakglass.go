@@ -29,7 +29,6 @@ type breakGlassRemovals struct {
 // breakGlassCharge is a break-glass removal that a webhook has admitted in a cell.
 type breakGlassCharge struct {
 	removal *removal
-	pod     types.UID
 	// version is the version of the pod that was reviewed.
 	version uint64
 	cell    string
@@ -59,7 +58,7 @@ func (j *shareJudge) judgeAllowed(p *process, cell string, r *removal, answer re
 	case j == nil:
 	case overriddenDenial(answer) != "":
 		j.breakGlass.overridden[r.uid] = true
-		charge := breakGlassCharge{removal: r, pod: r.uid, version: parseVersion(r.reviewed.ResourceVersion), cell: cell, at: time.Now()}
+		charge := breakGlassCharge{removal: r, version: parseVersion(r.reviewed.ResourceVersion), cell: cell, at: time.Now()}
 		j.breakGlass.charges[p] = append(j.breakGlass.charges[p], charge)
 	case j.breakGlass.firstReviews[r.uid] == r: // otherwise an earlier reservation may have admitted it
 		for _, charge := range j.breakGlass.charges[p] {
@@ -73,7 +72,7 @@ func (j *shareJudge) judgeAllowed(p *process, cell string, r *removal, answer re
 // judgeCharge judges whether a process that has just reserved a removal had charged an earlier break-glass removal to the same object. A pod that has
 // changed since may not need a reservation any more.
 func (j *shareJudge) judgeCharge(p *process, r *removal, charge *breakGlassCharge) {
-	line := j.history.cells[charge.cell].pods[charge.pod]
+	line := j.history.cells[charge.cell].pods[charge.removal.uid]
 	if line == nil || line.current().version != charge.version {
 		return
 	}
@@ -89,7 +88,7 @@ func (j *shareJudge) judgeCharge(p *process, r *removal, charge *breakGlassCharg
 			}
 			history := &quota.CellOf(object, charge.cell).AdmissionHistory
 			if hasReservation(history, quota.HashUID(r.uid)) {
-				isReserved, isCharged = true, isCharged || hasReservation(history, quota.HashUID(charge.pod))
+				isReserved, isCharged = true, isCharged || hasReservation(history, quota.HashUID(charge.removal.uid))
 			}
 		}
 		if isReserved && !isCharged {

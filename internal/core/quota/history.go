@@ -90,29 +90,23 @@ func findReservation(h *v1alpha1.AdmissionHistory, uid types.UID) (position, boo
 			return position{bucket: i}, true
 		}
 	}
-	want := HashUID(uid)
-	for i := range h.Buckets {
-		bucket := &h.Buckets[i]
-		if !isMerged(bucket) {
-			continue
-		}
-		for j := range hashCount(bucket) {
-			if hashAt(bucket, j) == want {
-				return position{bucket: i, hash: j}, true
-			}
-		}
-	}
-	return position{}, false
+	return findMerged(h, HashUID(uid))
 }
 
-// findHash finds the reservation of the pod with a hash.
+// findHash finds the reservation of a pod of which only the hash is known. It hashes the pods of all single reservations.
 func findHash(h *v1alpha1.AdmissionHistory, hash UIDHash) (position, bool) {
+	for i := range h.Buckets {
+		if !isMerged(&h.Buckets[i]) && HashUID(h.Buckets[i].PodUID) == hash {
+			return position{bucket: i}, true
+		}
+	}
+	return findMerged(h, hash)
+}
+
+func findMerged(h *v1alpha1.AdmissionHistory, hash UIDHash) (position, bool) {
 	for i := range h.Buckets {
 		bucket := &h.Buckets[i]
 		if !isMerged(bucket) {
-			if HashUID(bucket.PodUID) == hash {
-				return position{bucket: i}, true
-			}
 			continue
 		}
 		for j := range hashCount(bucket) {
