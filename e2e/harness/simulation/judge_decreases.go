@@ -111,7 +111,7 @@ func (d *decreaseJudge) judgeProtector(core string, p *v1alpha1.PodProtector, e 
 	if old, isOld := e.Old.(*v1alpha1.PodProtector); isOld && ours && strings.HasPrefix(process, "generator") {
 		if what := d.describeDecrease(truth, old, p, e, after); what != "" {
 			d.judgeDecrease(key, old, p, e, what)
-			d.grants.historyOf(core).usedUntil[p.UID] = p.Generation
+			d.grants.historyOf(core).usedUntil[p.UID] = grantedGeneration(p)
 		}
 	}
 	d.floors.recordProtector(truth, p, after, e)
@@ -149,7 +149,7 @@ func (d *decreaseJudge) judgeDecrease(key protectorKey, p, after *v1alpha1.PodPr
 	if e.Type == watch.Deleted {
 		after = nil
 	}
-	if problem := d.cascadeProblem(key, after, from); problem != "" && policy.IsGenerated(p) {
+	if problem := d.cascadeProblem(key, p, after, from); problem != "" && policy.IsGenerated(p) {
 		d.report.fail("%s %s, %s, without a confirmation", process, what, problem)
 	}
 	if granted := d.grants.lastGrant(key.core, p.UID); granted.Before(from.Add(-d.floors.window - d.floors.skew)) {

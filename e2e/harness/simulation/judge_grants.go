@@ -32,7 +32,7 @@ type grantHistory struct {
 	requests map[brakeRequestKey]brakeRequest
 	// grants are the grants in the history that the core has. lost are those that a restore undid.
 	grants, lost []grant
-	// usedUntil are the generations of protectors after their last large decrease, by UID: earlier grants are used up.
+	// usedUntil are the generations of protectors after their last large decrease, by UID, as grants name them: earlier grants are used up.
 	usedUntil map[types.UID]int64
 	// deletions are the versions at which the ConfigMap was deleted.
 	deletions []uint64
@@ -195,6 +195,15 @@ func (j *grantJudge) wasGranted(core string, record pendingState) bool {
 		isEarlier := g.generation < truth.usedUntil[g.uid] && g.stored.Before(record.since)
 		return g.uid == record.uid && g.stored.After(from) && !isEarlier
 	})
+}
+
+// grantedGeneration returns the generation that a grant of a decrease of a protector names: the request of its deletion raises the generation, but does not
+// end a grant of its release.
+func grantedGeneration(p *v1alpha1.PodProtector) int64 {
+	if p.DeletionTimestamp != nil {
+		return p.Generation - 1
+	}
+	return p.Generation
 }
 
 // lastGrant returns when a grant of a protector that is not used up was last stored.

@@ -98,9 +98,9 @@ func (h policyHistories) restore(core string, version uint64) {
 	}
 }
 
-// cascadeProblem returns why a decrease that takes effect needs a confirmation because of the policy, or "". after is nil if the protector ends. The
+// cascadeProblem returns why the decrease of a protector needs a confirmation because of the policy, or "". after is nil if the protector ends. The
 // process that wrote it has acted on the state since from.
-func (d *decreaseJudge) cascadeProblem(key protectorKey, after *v1alpha1.PodProtector, from time.Time) string {
+func (d *decreaseJudge) cascadeProblem(key protectorKey, before, after *v1alpha1.PodProtector, from time.Time) string {
 	policy, source := d.policies.of(key).current(), d.sources.of(key).current()
 	switch {
 	case policy.cascade.IsZero() || source.released || source.vanished || source.object == nil || source.object.GetLabels()[policyLabel] == "":
@@ -110,29 +110,32 @@ func (d *decreaseJudge) cascadeProblem(key protectorKey, after *v1alpha1.PodProt
 	case after == nil || policy.ruleSince.After(from):
 		return "" // it may be the decrease of an earlier rule
 	}
-	if field := weakerThanRule(after, &policy.rule); field != "" {
-		return fmt.Sprintf("whose policy was deleted by a cascade and sets %s", field)
+	wasWeaker := weakerThanRule(before, &policy.rule)
+	for _, field := range weakerThanRule(after, &policy.rule) {
+		if !slices.Contains(wasWeaker, field) {
+			return "whose policy was deleted by a cascade and sets " + field
+		}
 	}
 	return ""
 }
 
-// weakerThanRule returns a field in which a protector is weaker than a rule, or "".
-func weakerThanRule(p *v1alpha1.PodProtector, rule *v1alpha1.ProtectionRule) string {
+// weakerThanRule returns the fields in which a protector is weaker than a rule.
+func weakerThanRule(p *v1alpha1.PodProtector, rule *v1alpha1.ProtectionRule) (weaker []string) {
 	for _, o := range rule.Operations {
 		if !slices.Contains(guardedOperations(p), o) {
-			return "operations"
+			weaker = append(weaker, "operation "+string(o))
 		}
 	}
 	if rule.MinReadySeconds != nil && p.Spec.MinReadySeconds < *rule.MinReadySeconds {
-		return "minReadySeconds"
+		weaker = append(weaker, "minReadySeconds")
 	}
 	if rule.Spread != nil && rule.Spread.TolerateDomainLoss && toleratedKey(p) != rule.Spread.TopologyKey {
-		return "spread"
+		weaker = append(weaker, "spread")
 	}
 	if tuning := rule.AdmissionHistory; tuning != nil && tuning.UpdateTimeoutSeconds != nil && updateTimeoutOf(p) < *tuning.UpdateTimeoutSeconds {
-		return "admissionHistory.updateTimeoutSeconds"
+		weaker = append(weaker, "admissionHistory.updateTimeoutSeconds")
 	}
-	return ""
+	return weaker
 }
 
 // describeWeakerFields describes how a change of the spec makes a protector weaker, apart from its floor, or returns "". This is an independent

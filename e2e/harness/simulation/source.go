@@ -239,8 +239,8 @@ func (cv *convergence) protectorMismatch(d *appsv1.Deployment, p *v1alpha1.PodPr
 	if got, want := p.Spec.MinReadySeconds, wanted.Object.Spec.MinReadySeconds; got != want {
 		return fmt.Sprintf("minReadySeconds %d, want %d:%s", got, want, describePending(p))
 	}
-	if weaker := weakerThanRule(p, &origin.ProtectionRule); weaker != "" || !policy.HasOrigin(p, origin) {
-		return fmt.Sprintf("%s weaker than the rule, or the protector has another rule than %q:%s", weaker, origin.Policy, describePending(p))
+	if weaker := weakerThanRule(p, &origin.ProtectionRule); len(weaker) > 0 || !policy.HasOrigin(p, origin) {
+		return fmt.Sprintf("weaker than the rule in %v, or not by the rule of %q:%s", weaker, origin.Policy, describePending(p))
 	}
 	if pending := pendingOf(p); pending != nil {
 		return "a decrease is pending that the Deployment does not request:" + describePending(p)
