@@ -128,6 +128,16 @@ func (h *floorHistories) recordProtectorCount(core string) {
 	h.maxProtectors[core] = max(h.maxProtectors[core], n)
 }
 
+// isPendingSince reports whether a decrease of one protector that needs budget was pending at a version and ever since. A process may have seen the end of
+// one that was pending with interruptions.
+func (h *floorHistory) isPendingSince(version uint64) bool {
+	seen := valueAt(h.pendings, version).value
+	isPending := func(state pendingState) bool { return state.isPending && !state.cascade && state.uid == seen.uid }
+	return isPending(seen) && !slices.ContainsFunc(h.pendings, func(later atVersion[pendingState]) bool {
+		return later.version > version && !isPending(later.value)
+	})
+}
+
 // pendingSince returns the last record of a decrease that was pending at a time or later.
 func (h *floorHistories) pendingSince(uid types.UID, from time.Time) (key protectorKey, state atVersion[pendingState], ok bool) {
 	for key, truth := range h.protectors {

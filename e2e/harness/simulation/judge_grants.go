@@ -176,9 +176,7 @@ func (t *grantHistory) configMapsBefore(version uint64) int {
 // otherPendingDecreases returns the other protectors whose decreases are pending, and which the process of a grant had been shown as pending.
 func (j *grantJudge) otherPendingDecreases(key protectorKey, g grant) (names []string) {
 	for other, truth := range j.floors.protectors {
-		seen, now := valueAt(truth.pendings, g.seenVersion).value, latest(truth.pendings).value
-		if other.core != key.core || other == key || !seen.isPending || seen.cascade || !now.isPending || now.cascade || now.uid != seen.uid ||
-			j.wasGranted(key.core, now) {
+		if other.core != key.core || other == key || !truth.isPendingSince(g.seenVersion) || j.wasGranted(key.core, latest(truth.pendings).value) {
 			continue
 		}
 		names = append(names, other.name.Name)
