@@ -179,8 +179,8 @@ func (j *shareJudge) recordProtector(core string, p *v1alpha1.PodProtector, e *a
 	}
 	floor := floorOf(p)
 	if old, ok := e.Old.(*v1alpha1.PodProtector); ok {
-		j.recordDropped(known, old, p)
 		j.judgeFalls(known, old, floor)
+		j.recordDropped(known, old, p)
 	}
 	j.recordFloor(known, floor)
 	j.judgeShares(key)
@@ -271,8 +271,9 @@ func (j *shareJudge) judgeFalls(w *sharedProtector, old *v1alpha1.PodProtector, 
 		if entry := quota.CellOf(old, cell); !known && entry != nil && (entry.Share != nil || j.isVoid(w.core, entry.Aggregation.TermVersion)) {
 			continue // the cell confirms its share after a restore
 		}
-		if share := j.shares[cell][w.key()]; !known && isRecreated(p) && share != nil && j.isOpen(cell, share) {
-			continue // the cell confirms the share that it had before the protector was lost
+		isUndone := isRecreated(p) || w.forgotten[cell]
+		if share := j.shares[cell][w.key()]; !known && isUndone && share != nil && j.isOpen(cell, share) {
+			continue // the cell confirms the share that it had before the protector was lost, or its entry was undone
 		}
 		if was != share {
 			j.report.counts.ShareSteps++
