@@ -54,7 +54,7 @@ func Keys() []Key {
 	for _, name := range []string{
 		AnnotationFloorReference, AnnotationCellName, AnnotationInventoryEntry, AnnotationNudgedAt, AnnotationSourceName, AnnotationSourceAPIVersion,
 		AnnotationSourceUID, AnnotationSourcePart, AnnotationPolicy, AnnotationPolicyRule, AnnotationRestored, AnnotationRestoredDecrease,
-		AnnotationShardingKey,
+		AnnotationRestoredOwners, AnnotationShardingKey,
 		"breakwater.dev/about", "breakwater.dev/caller-path", "breakwater.dev/caller-tokens", "breakwater.dev/left-out",
 		"breakwater.dev/node-guard-release", "breakwater.dev/node-guard-version", "breakwater.dev/registered-for",
 		"breakwater.dev/rotate-caller-key", "breakwater.dev/rotated-caller-key",

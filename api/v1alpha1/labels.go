@@ -98,6 +98,9 @@ const (
 	// AnnotationRestoredDecrease on a recreated protector has the conditions of the pending decrease of the protector that
 	// vanished, as JSON. The keeper removes it once they are in the status.
 	AnnotationRestoredDecrease = "breakwater.dev/restored-decrease"
+	// AnnotationRestoredOwners on a recreated protector has the field managers of the protector that vanished, as JSON, in the form
+	// of metadata.managedFields. The keeper removes it once they own the fields again.
+	AnnotationRestoredOwners = "breakwater.dev/restored-owners"
 
 	// FinalizerProtector holds a protector until its source is explicitly deleted. The protector stays in force while it has the
 	// finalizer.

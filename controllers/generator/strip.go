@@ -1,6 +1,8 @@
 package generator
 
 import (
+	"slices"
+
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -134,9 +136,9 @@ func specOf(object client.Object) any {
 	}
 }
 
-// stripProtector keeps the cells with their reservations, although they are most of a protector in a storm: the keeper recreates a
-// protector that vanishes with them.
+// stripProtector keeps the cells with their reservations, although they are most of a protector in a storm, and the owners of other fields: the
+// keeper recreates a protector that vanishes with them.
 func stripProtector(p *v1alpha1.PodProtector) {
-	p.ManagedFields = nil
+	p.ManagedFields = slices.DeleteFunc(p.ManagedFields, func(entry metav1.ManagedFieldsEntry) bool { return entry.Subresource != "" })
 	p.Status = v1alpha1.PodProtectorStatus{Conditions: p.Status.Conditions, Cells: p.Status.Cells}
 }

@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -91,6 +92,18 @@ func (p *fixture) protect() *v1alpha1.PodProtector {
 	return protector
 }
 
+// apply sets annotations of the protector as a field manager that sets nothing else.
+func (p *fixture) apply(annotations map[string]any) {
+	p.Helper()
+	object := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": v1alpha1.GroupVersion.String(), "kind": "PodProtector",
+		"metadata": map[string]any{"namespace": p.namespace, "name": "web", "annotations": annotations},
+	}}
+	if err := p.Client.Apply(p.Context(), client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("shop")); err != nil {
+		p.Fatal(err)
+	}
+}
+
 // stored returns the protector from the API server; nil when it does not exist.
 func (p *fixture) stored() *v1alpha1.PodProtector {
 	p.Helper()
@@ -160,6 +173,7 @@ func TestVanishedProtectorIsRecreatedWithReservations(t *testing.T) {
 	p.start(p.account())
 	before := p.protect()
 	p.waitUntilHeld()
+	p.apply(map[string]any{"example.com/owner": "shop"})
 	testplane.Erase(t, v1alpha1.GroupVersion.Group, "podprotectors", p.namespace, "web")
 	p.eventually(func() string {
 		stored := p.stored()
@@ -199,6 +213,17 @@ func TestVanishedProtectorIsRecreatedWithReservations(t *testing.T) {
 		}
 		return ""
 	})
+	// The field managers own their fields again. The keeper owns none, so that what they no longer set is removed.
+	p.eventually(func() string {
+		if stored := p.stored(); stored.Annotations[v1alpha1.AnnotationRestoredOwners] != "" {
+			return fmt.Sprintf("protector still carries the record of its owners: %+v", stored.ObjectMeta)
+		}
+		return ""
+	})
+	p.apply(map[string]any{})
+	if stored := p.stored(); stored.Annotations["example.com/owner"] != "" || stored.Annotations["example.com/why"] != "the till" {
+		t.Errorf("got annotations %v, want only that removed which its field manager no longer sets", stored.Annotations)
+	}
 	// It can vanish again, and it can be deleted like any other.
 	testplane.Erase(t, v1alpha1.GroupVersion.Group, "podprotectors", p.namespace, "web")
 	p.eventually(func() string {

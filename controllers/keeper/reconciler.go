@@ -66,8 +66,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		err = r.addFinalizer(ctx, p)
 	case err == nil && r.Losses.Has(request.NamespacedName):
 		err = r.forgetLoss(ctx, p)
-	case err == nil && carriesDecrease(p):
-		err = r.dropCarriedDecrease(ctx, p)
+	case err == nil && carriesRecords(p):
+		err = r.dropCarriedRecords(ctx, p)
 	default:
 		return reconcile.Result{}, nil
 	}

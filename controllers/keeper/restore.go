@@ -55,6 +55,9 @@ func (r *Reconciler) restore(ctx context.Context, key types.NamespacedName) erro
 	if err := carryDecrease(recreated, lost.last); err != nil {
 		return err
 	}
+	if err := carry(recreated, v1alpha1.AnnotationRestoredOwners, ownersOf(lost.last)); err != nil {
+		return err
+	}
 	if err := r.Client.Create(ctx, recreated, client.FieldOwner(Name)); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("recreate the PodProtector: %w", err)
 	}

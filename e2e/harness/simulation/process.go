@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -159,11 +160,11 @@ func (p *process) linksTo(cluster string) (links []*apiserver.Link) {
 	return links
 }
 
-// runManager starts the manager of a process. setup adds the controllers.
-func (p *process) runManager(link *apiserver.Link, detector *clusters.RestoreDetector, setup func(context.Context, manager.Manager) error) {
+// runManager starts the manager of a process, with the options of its cache. setup adds the controllers.
+func (p *process) runManager(link *apiserver.Link, caches cache.Options, setup func(context.Context, manager.Manager) error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	p.stop = cancel
-	options := p.managerOptions(detector)
+	options := p.managerOptions(caches)
 	if p.env.scenario.Shared {
 		members.Select(&options.Cache)
 		if p.interest != nil {
@@ -188,12 +189,12 @@ func (p *process) runManager(link *apiserver.Link, detector *clusters.RestoreDet
 	}()
 }
 
-func (p *process) managerOptions(detector *clusters.RestoreDetector) manager.Options {
+func (p *process) managerOptions(caches cache.Options) manager.Options {
 	skip := true
 	return manager.Options{
 		Scheme: p.env.scheme, Logger: logr.Discard(), Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: "0",
 		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return apiserver.Mapper(), nil },
-		Cache:          p.withSeededWatchTimeouts(clusters.CacheOptionsOf(detector)),
+		Cache:          p.withSeededWatchTimeouts(caches),
 		Controller:     config.Controller{SkipNameValidation: &skip},
 	}
 }

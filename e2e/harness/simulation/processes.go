@@ -3,7 +3,9 @@ package simulation
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -12,6 +14,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
@@ -66,14 +70,14 @@ func (ps *processes) startWebhook(name, cell string) *process {
 	for _, c := range cores {
 		detectors[c.name] = &clusters.RestoreDetector{}
 	}
-	p.runManager(p.cores[first], detectors[first], func(_ context.Context, mgr manager.Manager) error {
+	p.runManager(p.cores[first], clusters.CacheOptionsOf(detectors[first]), func(_ context.Context, mgr manager.Manager) error {
 		options := webhook.Options{
 			Cores: map[string]cluster.Cluster{first: mgr}, RestoreDetectors: detectors, Cells: map[string]*rest.Config{}, Metrics: prometheus.NewRegistry(), Now: p.now,
 			BeforeFlush: p.delayBatch,
 		}
 		for _, c := range cores[1:] {
 			other, err := cluster.New(p.cores[c.name].Config(), func(o *cluster.Options) {
-				o.Scheme, o.MapperProvider, o.Logger = ps.env.scheme, p.managerOptions(nil).MapperProvider, logr.Discard()
+				o.Scheme, o.MapperProvider, o.Logger = ps.env.scheme, p.managerOptions(clusters.CacheOptions()).MapperProvider, logr.Discard()
 				o.Cache = clusters.CacheOptionsOf(detectors[c.name])
 			})
 			if err != nil {
@@ -102,7 +106,7 @@ func (ps *processes) startAggregator(name, core, cell string) *process {
 	if ps.env.scenario.Shared {
 		p.interest = &clusters.CacheFilter{}
 	}
-	p.runManager(p.cores[core], detector, func(ctx context.Context, mgr manager.Manager) error {
+	p.runManager(p.cores[core], clusters.CacheOptionsOf(detector), func(ctx context.Context, mgr manager.Manager) error {
 		options := aggregator.Options{
 			// One worker: two would send the same list at one instant and race for the same random draw.
 			Workers: 1,
@@ -128,7 +132,7 @@ func (ps *processes) startAggregator(name, core, cell string) *process {
 func (ps *processes) startGenerator(name, core string) *process {
 	p := ps.newProcess(name)
 	p.startAgain = func() *process { return ps.startGenerator(name, core) }
-	p.runManager(p.cores[core], nil, func(ctx context.Context, mgr manager.Manager) error {
+	p.runManager(p.cores[core], generatorCache(), func(ctx context.Context, mgr manager.Manager) error {
 		held, err := p.setUpBrake(ctx, mgr, core)
 		if err != nil {
 			return err
@@ -150,6 +154,16 @@ func (ps *processes) startGenerator(name, core string) *process {
 		return generator.Setup(ctx, mgr, options)
 	})
 	return p
+}
+
+// generatorCache returns the options of the generator's cache, for the kinds that the API servers have.
+func generatorCache() cache.Options {
+	options := generator.CacheOptions()
+	kinds := apiserver.Kinds()
+	maps.DeleteFunc(options.ByObject, func(object client.Object, _ cache.ByObject) bool {
+		return !slices.ContainsFunc(kinds, func(k apiserver.Kind) bool { return reflect.TypeOf(k.New()) == reflect.TypeOf(object) })
+	})
+	return options
 }
 
 // webhookNames returns the addresses of the replicas for a cell, including killed ones that are not replaced yet.

@@ -17,6 +17,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/aggregator"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/simulation/apiserver"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
 // In the scenarios of DrawShares, cells decide on shares of the floor while the core is cut off, shares are deleted, floors change, some are
@@ -83,8 +84,8 @@ func (p *process) setUpShares(mgr manager.Manager, core string, options *aggrega
 		return nil
 	}
 	shares, err := cluster.New(p.cores[options.Cell].Config(), func(o *cluster.Options) {
-		o.Scheme, o.MapperProvider, o.Logger = p.env.scheme, p.managerOptions(nil).MapperProvider, logr.Discard()
-		o.Cache = p.managerOptions(nil).Cache
+		o.Scheme, o.MapperProvider, o.Logger = p.env.scheme, p.managerOptions(clusters.CacheOptions()).MapperProvider, logr.Discard()
+		o.Cache = p.managerOptions(clusters.CacheOptions()).Cache
 	})
 	if err != nil {
 		return err

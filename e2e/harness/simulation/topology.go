@@ -14,6 +14,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/controllers/topology"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
 // In a sixth of the seeds, the topology controller runs in each core. Users delete Cells and recreate them. All aggregators of a cell are
@@ -54,7 +55,7 @@ func (cs *cellObjects) newCell(name string) *v1alpha1.Cell {
 func (ps *processes) startTopology(name, core string) *process {
 	p := ps.newProcess(name)
 	p.startAgain = func() *process { return ps.startTopology(name, core) }
-	p.runManager(p.cores[core], nil, func(ctx context.Context, mgr manager.Manager) error {
+	p.runManager(p.cores[core], clusters.CacheOptions(), func(ctx context.Context, mgr manager.Manager) error {
 		return topology.Setup(ctx, delayedReadManager{orderedEventManager{mgr}}, nil, prometheus.NewRegistry())
 	})
 	return p

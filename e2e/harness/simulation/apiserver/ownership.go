@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -14,10 +15,10 @@ import (
 
 // Ownership of the fields of protectors by server-side apply, as far as the generator and the keeper rely on it. Each item of operations, each field of
 // admissionHistory and each annotation is a field of its own. All other fields of the spec are one field each, which an apply replaces as a whole. A
-// field that a manager applied earlier and no longer applies is removed, unless the client that created the protector, or another manager, owns it too.
+// field that a manager applied earlier and no longer applies is removed, unless another manager owns it too.
 // Then the fields that are not set get the defaults of the CustomResourceDefinition, of those fields whose decrease the release brake holds.
 //
-// The owners are recorded in metadata.managedFields, so that a restored core has those of its backup, and a recreated protector has others. Only clients
+// The owners are recorded in metadata.managedFields, so that a restored core has those of its backup, and the keeper can restore those of a recreated protector. Only clients
 // that create and apply protectors own fields: no other client changes the spec of a generated protector.
 
 const (
@@ -200,13 +201,13 @@ func (o owners) entries() (entries []metav1.ManagedFieldsEntry) {
 }
 
 // recordCreator makes the client that creates a protector the owner of its fields.
-func recordCreator(p *v1alpha1.PodProtector) error {
+func recordCreator(p *v1alpha1.PodProtector, manager string) error {
 	all, err := fieldsOf(p)
 	if err != nil {
 		return err
 	}
 	created := owners{}
-	created.set(creator, all)
+	created.set(cmp.Or(manager, creator), all)
 	p.ManagedFields = created.entries()
 	return nil
 }

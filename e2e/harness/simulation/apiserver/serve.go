@@ -206,7 +206,7 @@ func (h handler) create(c *call) (any, error) {
 		return nil, err
 	}
 	if p, ok := object.(*v1alpha1.PodProtector); ok {
-		if err := recordCreator(p); err != nil {
+		if err := recordCreator(p, c.query.Get("fieldManager")); err != nil {
 			return nil, err
 		}
 	}
@@ -244,8 +244,11 @@ func (h handler) uidConflict(c *call) error {
 	return apierrors.NewConflict(h.store.group(c.kind.Resource), c.key.Name, errors.New("the UID is another"))
 }
 
-// replace copies the status from an object, or everything but the status.
+// replace copies the status from an object, or everything but the status, and the owners of fields in both cases.
 func replace(stored, object client.Object, status bool) {
+	if owners := object.GetManagedFields(); len(owners) > 0 {
+		stored.SetManagedFields(owners)
+	}
 	to, from := reflect.ValueOf(stored).Elem(), reflect.ValueOf(object).Elem()
 	if field := to.FieldByName("Status"); status || !field.IsValid() {
 		if field.IsValid() {
