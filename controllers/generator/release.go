@@ -33,7 +33,7 @@ func deletedCause(ref policy.Ref) releaseCause {
 	condition := targetResolvedCondition(metav1.ConditionFalse, v1alpha1.ReasonSourceDeleted, fmt.Sprintf(
 		"%s was deleted. This PodProtector stays in force while its release is pending: see the condition %s.",
 		ref, v1alpha1.ConditionDecreasePending), corev1.EventTypeWarning)
-	return releaseCause{text: ref.String() + " was deleted", heldCondition: &condition}
+	return releaseCause{text: brake.CauseOfDeletion(ref.String()), heldCondition: &condition}
 }
 
 // optedOutCause returns the cause if the source exists. If its policy is the reason, the condition records that the policy was deleted.

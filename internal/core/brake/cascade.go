@@ -2,6 +2,7 @@ package brake
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -48,10 +49,12 @@ func (r Request) Replaces() bool {
 }
 
 // RevertsCascade reports whether the request comes from a workload that exists although the protector's condition records a cascade.
-// The cascade was then undone, and this request is another decrease with a quiet period of its own.
+// The cascade was then undone, and this request is another decrease with a quiet period of its own. If the request is due to the deletion of a policy,
+// the cascade must be that of the workload: the deletion of a policy in a cascade is not undone by a workload that exists.
 func (r Request) RevertsCascade() bool {
-	pending, known := PendingOf(r.Protector)
-	return known && pending.Cascade && r.Deleted == nil && r.Source != nil && r.Source.GetDeletionTimestamp() == nil
+	recorded, known := DecreaseOf(r.Protector)
+	isUndone := r.Deleted == nil || strings.HasSuffix(recorded.Cause, wasDeleted)
+	return known && recorded.Reason == v1alpha1.ReasonCascade && isUndone && r.Source != nil && r.Source.GetDeletionTimestamp() == nil
 }
 
 // MayCascade reports whether the limits hold the decrease if its cause is a cascade. Only a deletion can be part of one.

@@ -28,6 +28,11 @@ type Request struct {
 	Cascade string
 }
 
+const wasDeleted = " was deleted"
+
+// CauseOfDeletion returns the cause of a decrease that is due to the deletion of a workload, as "Deployment web". RevertsCascade recognizes it.
+func CauseOfDeletion(workload string) string { return workload + wasDeleted }
+
 // CoreBudget is the name of the budget that all protectors share whose policy has no budget of its own.
 const CoreBudget = "core"
 
