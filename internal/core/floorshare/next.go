@@ -91,7 +91,7 @@ func (p *Protector) confirmClosed(own Cell) Step {
 	return Step{Confirm, max(own.Floor, p.Floor-p.promised())}
 }
 
-// enter returns the step by which a cell gets a share.
+// enter returns the step by which a cell gets a share: its part of the floor, or more if the other cells promise, or have, too few pods.
 func (p *Protector) enter(own Cell) Step {
 	if p.FloorUnknown || own.Void || own.Uncounted {
 		return Step{}
@@ -104,8 +104,8 @@ func (p *Protector) enter(own Cell) Step {
 	if all > 0 {
 		part = divideUp(p.Floor*max(own.Kept(), 0), all)
 	}
-	others := p.promised() - own.Kept()
-	if floor := max(part, p.Floor-others, 0); p.MayRecord(own.Name, floor) {
+	promised, kept := p.promised()-own.Kept(), p.kept()-own.Kept()
+	if floor := max(part, p.Floor-promised, min(p.Floor, p.kept())-kept, 0); p.MayRecord(own.Name, floor) {
 		return Step{Enter, floor}
 	}
 	return Step{}

@@ -66,7 +66,7 @@ func TestSharesComeToRest(t *testing.T) {
 		for range rapid.IntRange(1, 6).Draw(t, "rounds") {
 			at := rapid.IntRange(0, len(locals)-1).Draw(t, "cell")
 			c, l := &p.Cells[at], &locals[at]
-			switch rapid.SampledFrom([]string{"die", "grow", "want", "floor", "restore"}).Draw(t, "event") {
+			switch rapid.SampledFrom([]string{"die", "grow", "want", "floor", "restore", "return"}).Draw(t, "event") {
 			case "die":
 				c.Available = rapid.IntRange(0, c.Available).Draw(t, "left")
 			case "grow":
@@ -81,9 +81,13 @@ func TestSharesComeToRest(t *testing.T) {
 				for i := range p.Cells {
 					p.Cells[i].Void, p.Cells[i].Floor = true, rapid.IntRange(0, 20).Draw(t, "restored")
 				}
+			case "return": // its Cell was deleted, and created again
+				*c, *l = floorshare.Cell{Name: c.Name, Available: c.Available}, floorshare.Local{}
 			}
 			l.Available, l.Reserved = c.Available, c.Reserved
-			p, _ = settled(t, p, locals)
+			if p, _ = settled(t, p, locals); !allShared(p) {
+				t.Fatalf("cells without a share: %+v", p)
+			}
 			checkRest(t, p, locals)
 		}
 	})
@@ -142,6 +146,17 @@ func TestNextAfterAnInterruptedRaise(t *testing.T) {
 	}}
 	got := floorshare.Next(p, "a", floorshare.Local{Exists: true, Floor: 7, Available: 5}, true)
 	if want := (floorshare.Step{Kind: floorshare.Raise, Floor: 5}); got != want {
+		t.Errorf("Next() = %+v, want %+v", got, want)
+	}
+}
+
+// A cell also enters while another has fewer pods than its share: the sum of the shares then hides how many pods must be kept (rule S4).
+func TestNextEntersBesideTooFewPods(t *testing.T) {
+	p := &floorshare.Protector{Floor: 7, Cells: []floorshare.Cell{
+		{Name: "a", Available: 5}, {Name: "b", Shared: true, Floor: 2, Available: 1}, {Name: "c", Shared: true, Floor: 1, Available: 9},
+	}}
+	got := floorshare.Next(p, "a", floorshare.Local{Exists: true, Closed: true}, true)
+	if want := (floorshare.Step{Kind: floorshare.Enter, Floor: 5}); got != want {
 		t.Errorf("Next() = %+v, want %+v", got, want)
 	}
 }
