@@ -85,7 +85,7 @@ func propertyTests() []string {
 	return []string{
 		"TestChooseNeverReleasesAfterAnAccident", "TestExpect", "TestExpectationStaysWhileWorkloadsCannotBeFound", "TestPodsWithExpectedOwners",
 		"TestDecide", "TestDecideHoldsBurstsAndTheLimitOfEachWindow", "TestDecideHoldsABurstForAWindow", "TestDescribeWeakening", "TestReference",
-		"TestRepeatedDecreasesKeepTheLimitOfTheWindow",
+		"TestRepeatedDecreasesKeepTheLimitOfTheWindow", "TestWorkloadRevertsOnlyItsOwnCascade",
 		"TestWeakeningOfEachField", "TestKeepLeavesWhatTheChangeDoesNotWeaken", "TestCascadeOf", "TestChoiceNamesDeletedPolicy",
 		"TestPredictionShowsWhatTheAPIServerWouldStore", "TestPausedLeaderDoesNotWriteOverHigherFloor", "TestPausedLeaderDoesNotReleaseChangedProtector",
 		"TestStalePolicyDoesNotWeakenProtector", "TestChangeOfUnfinishedProtectorKeepsItsMark",
@@ -95,7 +95,7 @@ func propertyTests() []string {
 		"TestSourceKeepsFinalizerUntilCacheShowsHeldCondition", "TestSourceKeepsFinalizerAfterSlowRead",
 		"TestProtectorOfVanishedSourceStaysUntilConfirmed",
 		"TestUnprovenCallerCannotChargeMissingPods",
-		"TestRecreatedProtectorKeepsPendingRelease", "TestRecreatedProtectorDropsWithdrawnDecrease",
+		"TestRecreatedProtectorKeepsPendingRelease", "TestRecreatedProtectorDropsWithdrawnDecrease", "TestFormerOwnersReplaceTheKeeper",
 		"TestHistoryAgreesWithTheOracle", "TestBatchDecidesLikeSingleDecisions", "TestDisruptionsAllowedMatchesDecide",
 		"TestHealthIsConsistent", "TestSettlementKeepsReservationsInFlight", "TestSnapshotCountsMatchLinearScan",
 		"TestAdmittedRemovalIsReservedWithAllProtectors", "TestOlderCountDoesNotReplaceNewerCountOfAnotherLeader", "TestCoverageIndex",
@@ -151,7 +151,7 @@ func shareProofs() []proof {
 		}, "^(" + strings.Join([]string{
 			"TestMayRecord", "TestKeepsFloor", "TestSharesRiseToReplaceADiscountedCell",
 			"TestDeletedCellStaysUntilOtherSharesKeepTheFloor", "TestSharesDoNotRelyOnASilentCell",
-			"TestNextAfterRestore", "TestAllStatesKeepTheFloor", "TestSharesComeToRest", "TestCellsWithSharesCountForTheirShares",
+			"TestNextAfterRestore", "TestNextEntersBesideTooFewPods", "TestAllStatesKeepTheFloor", "TestSharesComeToRest", "TestCellsWithSharesCountForTheirShares",
 			"TestShareRecordsThatItWantsBudget", "TestShareCountsOnlyPodsOfItsCell", "TestDeletedShareRefusesAll",
 			"TestReservationsMoveWithTheDecisions", "TestShareOfLostProtectorIsTakenOver", "TestCellsOfSeveralCoresShareACopy",
 			"TestRestoredShareAdmitsNothing", "TestMergeReservations", "TestSharesOfRestoredCore", "TestAwaitsConfirmation", "TestWithShares",
