@@ -99,7 +99,7 @@ func (p *fixture) apply(annotations map[string]any) {
 		"apiVersion": v1alpha1.GroupVersion.String(), "kind": "PodProtector",
 		"metadata": map[string]any{"namespace": p.namespace, "name": "web", "annotations": annotations},
 	}}
-	if err := p.Client.Apply(p.Context(), client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("shop")); err != nil {
+	if err := p.Apply(p.Context(), client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("shop")); err != nil {
 		p.Fatal(err)
 	}
 }

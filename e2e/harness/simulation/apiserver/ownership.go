@@ -18,14 +18,14 @@ import (
 // field that a manager applied earlier and no longer applies is removed, unless another manager owns it too.
 // Then the fields that are not set get the defaults of the CustomResourceDefinition, of those fields whose decrease the release brake holds.
 //
-// The owners are recorded in metadata.managedFields, so that a restored core has those of its backup, and the keeper can restore those of a recreated protector. Only clients
-// that create and apply protectors own fields: no other client changes the spec of a generated protector.
+// The owners are recorded in metadata.managedFields, so that a restored core has those of its backup, and the keeper can restore those of a recreated
+// protector. Only clients that create and apply protectors own fields: no other client changes the spec of a generated protector.
 
 const (
 	annotationPrefix = "annotations/"
 	operationPrefix  = "operations/"
 	historyPrefix    = "admissionHistory/"
-	// creator owns the fields of a protector that was not created by an apply.
+	// creator owns the fields of a protector whose creation named no field manager.
 	creator = "creator"
 )
 
