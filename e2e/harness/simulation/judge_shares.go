@@ -45,8 +45,10 @@ type sharedProtector struct {
 	*watchedProtector
 	// died is how many pods became unavailable without a removal, and how many were missing when the entry of a deleted Cell was dropped.
 	died int
-	// dropped are the cells whose entries were dropped since their Cells were deleted. Their pods are no concern of the protector.
-	dropped map[string]bool
+	// dropped are the cells whose entries were dropped since their Cells were deleted. Their pods are no concern of the protector. lastDrop is when the
+	// last entry was dropped.
+	dropped  map[string]bool
+	lastDrop time.Time
 	// forgotten are the cells whose entries a restore of the core has undone. The protector relies on nothing in them until they enter again.
 	forgotten map[string]bool
 }
@@ -84,7 +86,7 @@ func (j *shareJudge) recordDropped(p *sharedProtector, old, stored *v1alpha1.Pod
 			delete(p.dropped, cell)
 			delete(p.forgotten, cell)
 		case before != nil && before.Discount == v1alpha1.DiscountDraining && old.UID == stored.UID:
-			p.dropped[cell] = true
+			p.dropped[cell], p.lastDrop = true, time.Now()
 			p.died += max(p.floors.lowestSince(time.Now())-j.available(p)-p.died, 0)
 		}
 	}
@@ -115,12 +117,18 @@ func (j *shareJudge) judgePodChange(cell string, r *removal, change func()) {
 		after := j.available(p)
 		switch floor := p.floors.lowestSince(time.Now().Add(-requestLimit - time.Second)); {
 		case after >= before[p]:
-		case !isRemoval || isForced || j.isByReadinessRace(cell, p, r):
+		case !isRemoval || isForced || j.isByReadinessRace(cell, p, r) || p.wasReviewedBeforeDrop(r):
 			p.died += before[p] - after
 		case after+p.died < floor:
 			j.report.fail("after a removal in %s, %d pods are available for protector %s and %d have died, floor %d", cell, after, p.name(), p.died, floor)
 		}
 	}
+}
+
+// wasReviewedBeforeDrop reports whether a removal that takes effect was admitted while the pods of a cell counted that has left since. The cells that
+// stay may lack its pod, like one that had died before: no share admits another removal then (rule S3).
+func (p *sharedProtector) wasReviewedBeforeDrop(r *removal) bool {
+	return r != nil && r.latestReview != nil && r.latestReview.at.Before(p.lastDrop)
 }
 
 // isByReadinessRace reports whether the pod of a removal that took effect was not available when the removal was reviewed: then nothing is reserved.
