@@ -102,6 +102,7 @@ func TestProcessRunsSeveralIncarnations(t *testing.T) {
 	}
 
 	stopped := r.startIncarnation(lapsed.shard)
+	<-stopped.work // a shard that is stopped before it knows that it holds the Lease leaves it to expire
 	r.awaitHolder(stopped.shard.Identity())
 	stopped.stop()
 	close(stopped.finish)
