@@ -54,6 +54,7 @@ func (j *judge) recordCoreRestore(restored *clusterState, to, version uint64) {
 		j.report.trace.add("%s: protector %s is again: %s", core, p.Name, describeStatus(p))
 		w.restoredVersion = version
 		w.setStored(p, w.stored, version)
+		w.recordCountedCells(version)
 		w.lostAt = time.Time{}
 		j.history.recordRestoredDecisions(w)
 	}

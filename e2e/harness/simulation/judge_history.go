@@ -94,6 +94,13 @@ func (h *clusterHistory) wasCharged(w *watchedProtector, r *removal, states []po
 	return true
 }
 
+// wasOutside reports whether a pod in these states was at any time since its review not covered by a protector.
+func wasOutside(w *watchedProtector, r *removal, states []podState) bool {
+	return slices.ContainsFunc(states, func(s podState) bool {
+		return s.version >= parseVersion(r.reviewed.ResourceVersion) && !w.covers(s.pod)
+	})
+}
+
 // isAccountedFor reports whether the counts of a cell leave a pod out as gone or terminating, so that it needs no reservation. After a
 // restore the counts may be from before it. Only an aggregator has lists besides its snapshot.
 func (h *clusterHistory) isAccountedFor(w *watchedProtector, cell *v1alpha1.PodProtectorCell, line *podHistory, listed bool) bool {

@@ -104,11 +104,9 @@ func (j *topologyJudge) recordRestore(core *clusterState) {
 
 // judgeEntries judges which cells a write adds to a status and removes from it, and what it reserves in draining ones.
 func (j *topologyJudge) judgeEntries(w *watchedProtector, old *v1alpha1.PodProtector, e *apiserver.Event) {
+	w.recordCountedCells(parseVersion(w.stored.ResourceVersion))
 	for i := range w.stored.Status.Cells {
 		cell := &w.stored.Status.Cells[i]
-		if !isDiscounted(cell) {
-			w.lastCountedVersions[cell.CellID] = parseVersion(w.stored.ResourceVersion)
-		}
 		before := &v1alpha1.PodProtectorCell{}
 		if old != nil {
 			before = quota.CellOf(old, cell.CellID)
@@ -149,6 +147,15 @@ func (j *topologyJudge) judgeNewEntry(w *watchedProtector, cell string, e *apise
 	by, _ := writingProcess(e)
 	if !truth.exists && !truth.endedAt.IsZero() && truth.endedAt.Before(j.stalls.oldestObservedState(by, time.Now().Add(-time.Second-maxInFlight))) {
 		j.report.fail("%s makes an entry of cell %s in protector %s, and its Cell was deleted", writerOrSimulator(e.By), cell, w.name())
+	}
+}
+
+// recordCountedCells records which entries are not discounted at a version.
+func (w *watchedProtector) recordCountedCells(version uint64) {
+	for i := range w.stored.Status.Cells {
+		if cell := &w.stored.Status.Cells[i]; !isDiscounted(cell) {
+			w.lastCountedVersions[cell.CellID] = version
+		}
 	}
 }
 
