@@ -28,6 +28,8 @@ type policyHistory struct {
 type policyState struct {
 	version uint64
 	at      time.Time
+	// object is the policy as it was stored last.
+	object *v1alpha1.ProtectionPolicy
 	// deleted reports that it is being deleted or was deleted. cascade is when a cascade deleted it; zero if none did.
 	deleted bool
 	cascade time.Time
@@ -67,7 +69,7 @@ func (d *decreaseJudge) recordPolicy(core string, p *v1alpha1.ProtectionPolicy, 
 	key := protectorKey{core: core}
 	key.name.Namespace = p.Namespace
 	truth := d.policies.of(key)
-	before, now := truth.current(), policyState{version: e.Version, at: time.Now(), rule: p.Spec.ProtectionRule, ruleSince: time.Now()}
+	before, now := truth.current(), policyState{version: e.Version, at: time.Now(), object: p, rule: p.Spec.ProtectionRule, ruleSince: time.Now()}
 	old, isOld := e.Old.(*v1alpha1.ProtectionPolicy)
 	if isOld && old.Generation == p.Generation || p.DeletionTimestamp != nil {
 		now.ruleSince = before.ruleSince
@@ -191,7 +193,7 @@ func (d *decreaseJudge) isHeldByPolicy(key protectorKey, p *v1alpha1.PodProtecto
 		return false
 	}
 	policy := d.policies.of(key).current()
-	return !policy.cascade.IsZero() || policy.deleted && d.evidence.terminating[key.core+"/"+key.name.Namespace]
+	return !policy.cascade.IsZero() || policy.deleted && d.evidence.isCascade(key.core, policy.object)
 }
 
 // isRetained reports whether a protector stays in force by the last rule of a policy that was deleted or no longer selects its Deployment. A policy that
