@@ -28,7 +28,7 @@ type policyHistory struct {
 type policyState struct {
 	version uint64
 	at      time.Time
-	// object is the policy as it was stored last.
+	// object is the policy as it was stored last; nil before it was stored.
 	object *v1alpha1.ProtectionPolicy
 	// deleted reports that it is being deleted or was deleted. cascade is when a cascade deleted it; zero if none did.
 	deleted bool
@@ -193,7 +193,8 @@ func (d *decreaseJudge) isHeldByPolicy(key protectorKey, p *v1alpha1.PodProtecto
 		return false
 	}
 	policy := d.policies.of(key).current()
-	return !policy.cascade.IsZero() || policy.deleted && d.evidence.isCascade(key.core, policy.object)
+	return !policy.cascade.IsZero() || policy.deleted &&
+		(d.evidence.terminating[key.core+"/"+key.name.Namespace] || policy.object != nil && d.evidence.isCascade(key.core, policy.object))
 }
 
 // isRetained reports whether a protector stays in force by the last rule of a policy that was deleted or no longer selects its Deployment. A policy that
