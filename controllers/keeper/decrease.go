@@ -31,11 +31,6 @@ func decreaseOf(p *v1alpha1.PodProtector) (pending []metav1.Condition) {
 	return pending
 }
 
-// carryDecrease records the pending decrease of a lost protector in the metadata of the recreated protector.
-func carryDecrease(recreated, last *v1alpha1.PodProtector) error {
-	return carry(recreated, v1alpha1.AnnotationRestoredDecrease, decreaseOf(last))
-}
-
 // restoreDecrease gives a protector the conditions that record the pending release of the one that vanished. Without them no confirmation
 // would find the release, and the generator would treat the workload as vanished. The generator may have done that already.
 func restoreDecrease(p *v1alpha1.PodProtector, pending []metav1.Condition) {

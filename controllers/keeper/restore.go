@@ -52,7 +52,7 @@ func (r *Reconciler) restore(ctx context.Context, key types.NamespacedName) erro
 		recreated.Annotations = map[string]string{}
 	}
 	recreated.Annotations[v1alpha1.AnnotationRestored] = string(lost.last.UID)
-	if err := carryDecrease(recreated, lost.last); err != nil {
+	if err := carry(recreated, v1alpha1.AnnotationRestoredDecrease, decreaseOf(lost.last)); err != nil {
 		return err
 	}
 	if err := carry(recreated, v1alpha1.AnnotationRestoredOwners, ownersOf(lost.last)); err != nil {

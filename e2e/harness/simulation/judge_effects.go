@@ -96,8 +96,8 @@ func (j *effectJudge) judgeEffect(w *watchedProtector, r *removal, cellID string
 	case !reserved && !w.covers(before.pod):
 		lost(lossUncovered) // it counts, but is not protected
 		return
-	case (!reserved || decided.snapshots[cellID].restores < r.restoresBefore || decided.isRestored && !r.requestedAt.After(decided.at) ||
-		r.reviewed != nil && wasOutside(w, r, line.states[:len(line.states)-1])) && !charged:
+	case (!reserved || r.reviewed != nil && wasOutside(w, r, line.states[:len(line.states)-1]) ||
+		decided.snapshots[cellID].restores < r.restoresBefore || decided.isRestored && !r.requestedAt.After(decided.at)) && !charged:
 		// "The readiness race": the pod was not available when it was reviewed. A reservation from before the restore of the cell was for
 		// another removal, since none outlives a restore. So was a reservation that a restore of the core brought back: a decision in the
 		// lost time may have been made without it. So was that of a relabel by which the pod had left the coverage when the webhook
