@@ -63,7 +63,7 @@ func (j *judge) recordCoreRestore(restored *clusterState, to, version uint64) {
 		case key.core != core || there[key] || w.isLost():
 		case isHeld(w.stored):
 			j.report.trace.add("%s vanished", w.name())
-			w.lostAt, w.recreatedVersion = time.Now(), 0
+			w.lostAt, w.lostVersion, w.recreatedVersion = time.Now(), version, 0
 		default:
 			delete(j.history.protectors, key)
 		}

@@ -68,7 +68,7 @@ func newJudge(s Scenario, trace *Trace) *judge {
 	j.lifecycles = &lifecycleJudge{
 		history: j.history, report: j.report, liveness: j.liveness, stalls: j.stalls, evidence: j.decreases.evidence, sources: sources,
 		policies:      j.decreases.policies,
-		releaseEvents: map[string]bool{}, endedUnheld: map[protectorKey]*v1alpha1.PodProtector{}, shown: map[string]map[string]uint64{},
+		releaseEvents: map[string]bool{}, endedUnheld: map[protectorKey]*v1alpha1.PodProtector{},
 	}
 	return j
 }

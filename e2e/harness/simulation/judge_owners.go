@@ -111,6 +111,12 @@ func (t *workloadHistories) workloadOf(pod *corev1.Pod) (name workloadName, chai
 	return name, nil, false
 }
 
+// isLeftoverOf reports whether a pod's controller had a name, and was deleted before the pod was created.
+func (t *workloadHistories) isLeftoverOf(pod *corev1.Pod, name workloadName) bool {
+	owner := metav1.GetControllerOf(pod)
+	return owner != nil && t.objects[owner.UID] == nil && name == workloadName{owner.Kind, keyOf(owner.Kind, pod.Namespace, owner.Name)}
+}
+
 // hasExistedSince reports whether objects of the names in a chain have existed all the time since from.
 func (t *workloadHistories) hasExistedSince(chain []*controllerObject, from time.Time) bool {
 	return !slices.ContainsFunc(chain, func(o *controllerObject) bool {
@@ -126,7 +132,8 @@ func (t *workloadHistories) sizeOf(o *controllerObject, object client.Object) in
 	return replicasOf(object)
 }
 
-// isUncounted reports whether an object that exists is expected although no pod is expected with it.
+// isUncounted reports whether an object that exists is expected although no pod is expected with it. A pod of a deleted workload is expected with the
+// one that has its name now.
 func (t *cellHistory) isUncounted(name workloadName) bool {
 	truth := t.workloads.byName[name]
 	if truth == nil || !truth.current().exists || name.kind == kindReplicaSet {
@@ -134,7 +141,8 @@ func (t *cellHistory) isUncounted(name workloadName) bool {
 	}
 	for era := range t.restores + 1 {
 		for _, line := range t.podsOf(era) {
-			if counted, _, ok := t.workloads.workloadOf(line.states[0].pod); ok && counted == name {
+			pod := line.states[0].pod
+			if counted, _, ok := t.workloads.workloadOf(pod); ok && counted == name || t.workloads.isLeftoverOf(pod, name) {
 				return false
 			}
 		}

@@ -260,9 +260,31 @@ func (h *judgeFixture) loseAfterRestore(heard bool) {
 	if heard {
 		shown = h.core.Version()
 	}
-	h.recordShown(testCore, map[string]uint64{"webhook-0": shown})
 	h.core.Lose("podprotectors", h.key)
-	h.allowBy("webhook-0")
+	h.allowAfterList(shown)
+}
+
+// loseAfterSelectorChange changes which pods the protector covers, and loses it. The webhook lists the protectors after that. Its watch has shown the
+// change, or not.
+func (h *judgeFixture) loseAfterSelectorChange(shown bool) {
+	h.addFinalizer()
+	h.startWebhook()
+	time.Sleep(time.Second)
+	after := h.core.Version()
+	h.updateProtector("user", func(p *v1alpha1.PodProtector) { p.Spec.MinReadySeconds = 1 })
+	if shown {
+		after = h.core.Version()
+	}
+	h.core.Lose("podprotectors", h.key)
+	h.allowAfterList(after)
+}
+
+// allowAfterList is an answer without a reservation of a webhook that had received the protectors up to a version, and has listed them since.
+func (h *judgeFixture) allowAfterList(version uint64) {
+	r := h.beginRemoval("a")
+	r.webhook, r.webhookStart = "webhook-0", h.history.processStarts["webhook-0"]
+	r.skips = map[string][]apiserver.Skip{testCore: {{After: version, To: h.core.Version()}}}
+	h.allow(r)
 }
 
 // allowBy is an answer of a webhook without a reservation.
@@ -305,6 +327,8 @@ func TestTheJudgeExcusesNoMoreOfLosses(t *testing.T) {
 		}, overAdmission},
 		"an answer of a webhook that heard nothing of a restored core before the protector vanished": {1, 3, func(h *judgeFixture) { h.loseAfterRestore(false) }, ""},
 		"an answer of a webhook that heard of a restored core before the protector vanished":         {1, 3, func(h *judgeFixture) { h.loseAfterRestore(true) }, "holds no reservation"},
+		"an answer of a webhook that listed a protector as gone before it heard of its selector":     {1, 3, func(h *judgeFixture) { h.loseAfterSelectorChange(false) }, ""},
+		"an answer of a webhook that heard of a selector and listed its protector as gone":           {1, 3, func(h *judgeFixture) { h.loseAfterSelectorChange(true) }, "holds no reservation"},
 		"a removal that one protector did not reserve and the other did":                             {2, 3, func(h *judgeFixture) { h.removeUnseen(true) }, ""},
 		"a removal that one protector did not reserve, for which the other had no budget": {2, 3, func(h *judgeFixture) {
 			h.setReady("c", false)

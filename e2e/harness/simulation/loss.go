@@ -37,7 +37,6 @@ func (us *protectorUsers) applyProtectorStep(s Step) {
 		return // no API server lets a keeper recreate it there
 	}
 	if s.What == LoseOne {
-		us.env.judge.recordShown(core.name, us.processes.shown(core.name))
 		core.store.Lose("podprotectors", key)
 	} else if p.Labels == nil { // the generator owns a generated protector
 		_, _ = core.store.Delete("podprotectors", key, "", "user")
@@ -162,24 +161,6 @@ type lifecycleJudge struct {
 	// endedUnheld are protectors that a client deleted in a restored core that had them without their finalizers. Webhooks that remember the
 	// finalizers hold them until a protector of that name is released.
 	endedUnheld map[protectorKey]*v1alpha1.PodProtector
-	// shown is for each core up to which version each process had received its protectors, before the last loss of one.
-	shown map[string]map[string]uint64
-}
-
-// recordShown records up to which version each process has received the protectors of a core, of which one is about to be lost.
-func (j *judge) recordShown(core string, shown map[string]uint64) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.lifecycles.shown[core] = shown
-}
-
-// recordMissedBy records which processes have heard nothing of the core since its restore. Their watches show its state at the time when they
-// begin again.
-func (w *watchedProtector) recordMissedBy(shown map[string]uint64) {
-	w.missedBy = map[string]bool{}
-	for process, version := range shown {
-		w.missedBy[process] = version < w.restoredVersion
-	}
 }
 
 // recordReleaseEvent treats a protector as released that vanishes when its generator has just recorded in an Event that it may go. Its
@@ -228,8 +209,7 @@ func (j *lifecycleJudge) recordProtectorEnd(key protectorKey, e *apiserver.Event
 	w, last := j.history.protectors[key], e.Old.(*v1alpha1.PodProtector) //nolint:forcetypeassert // the store keeps its kinds apart
 	if e.By == "" && w != nil && isHeld(last) && !j.hasReleaseEvent(w) {
 		j.report.trace.add("%s vanished", w.name())
-		w.lostAt, w.recreatedVersion = time.Now(), 0
-		w.recordMissedBy(j.shown[key.core])
+		w.lostAt, w.lostVersion, w.recreatedVersion = time.Now(), e.Version, 0
 		return
 	}
 	if e.By != "" && w != nil && w.restoredVersion > 0 && last.DeletionTimestamp == nil && !isHeld(last) {

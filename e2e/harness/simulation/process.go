@@ -115,6 +115,15 @@ func (p *process) seenVersions() map[string]uint64 {
 	return known
 }
 
+// skips returns for each core the changes of protectors that the process never received.
+func (p *process) skips() map[string][]apiserver.Skip {
+	missed := map[string][]apiserver.Skip{}
+	for core, link := range p.cores {
+		missed[core] = link.Skips()
+	}
+	return missed
+}
+
 // delayBatch delays a batch, so that all requests for a protector at one instant join it. The delay differs by protector: one batch may
 // complete at once, and its callers then continue with another protector.
 func (p *process) delayBatch(protector types.NamespacedName) {

@@ -9,10 +9,7 @@ import (
 )
 
 // protectorUsers change, delete and create protectors, as users do, and make them vanish.
-type protectorUsers struct {
-	env       *environment
-	processes *processes
-}
+type protectorUsers struct{ env *environment }
 
 func (p ProtectorPlan) object() *v1alpha1.PodProtector {
 	o := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: namespaceName(p.Space), Name: p.Name}}

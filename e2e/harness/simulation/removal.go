@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/breakwater-k8s/breakwater/e2e/harness/simulation/apiserver"
 	removals "github.com/breakwater-k8s/breakwater/internal/core/removal"
 )
 
@@ -51,6 +52,8 @@ type removal struct {
 	restoresBefore int
 	// seenVersions is for each core the version up to which the last reviewing webhook knew the protectors.
 	seenVersions map[string]uint64
+	// skips are for each core the changes of protectors that the webhook never received.
+	skips map[string][]apiserver.Skip
 	// skew is how far its clock is ahead. counted is when the count that each protector had at the review was taken.
 	skew      time.Duration
 	countedAt map[*watchedProtector]time.Time
@@ -132,7 +135,7 @@ func (c *clusterState) callWebhook(ctx context.Context, r *removal, pod *corev1.
 	if !sleepContext(ctx, c.env.dice.Between(100*time.Microsecond, 2*time.Millisecond, what+" there")) {
 		return "no time"
 	}
-	r.requestedAt, r.reviewed, r.seenVersions = time.Now(), pod, replica.seenVersions()
+	r.requestedAt, r.reviewed, r.seenVersions, r.skips = time.Now(), pod, replica.seenVersions(), replica.skips()
 	r.webhook, r.webhookStart = replica.name, replica.startedAt
 	c.env.judge.recordReviewRequest(c.name, r)
 	c.env.judge.recordReviewClock(c.name, r, replica)

@@ -32,7 +32,7 @@ func newSimulator(s Scenario, scheme *runtime.Scheme, trace *Trace) *simulator {
 		env: env, processes: &processes{env: env}, clients: &clients{env: env, renewals: newRenewals()}, sources: &sources{env: env},
 		cellObjects: &cellObjects{env: env}, steps: stepTable{},
 	}
-	sim.protectors = &protectorUsers{env: env, processes: sim.processes}
+	sim.protectors = &protectorUsers{env}
 	sim.workloads = &workloads{env: env, clients: sim.clients}
 	converged := &convergence{env: env, processes: sim.processes, renewals: sim.clients.renewals}
 	sim.checks = &finalChecks{env: env, clients: sim.clients, sources: sim.sources, convergence: converged}

@@ -3,12 +3,14 @@ package simulation
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/simulation/apiserver"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
@@ -38,29 +40,29 @@ type watchedProtector struct {
 	lastConfirmed time.Time
 	// lastCountedVersions are the versions at which the entry of each cell was last not discounted.
 	lastCountedVersions map[string]uint64
-	// lostAt is when it vanished without having been released. back is the version at which it was recreated; 0 until then.
-	lostAt           time.Time
-	recreatedVersion uint64
+	// lostAt and lostVersion are when it vanished without having been released. recreatedVersion is the version at which it was recreated; 0 until then.
+	lostAt                        time.Time
+	lostVersion, recreatedVersion uint64
 	// unseenBy are the processes that had not seen it when the core was last restored.
 	unseenBy map[string]bool
-	// missedBy are the processes that had heard nothing of the restored core when it vanished there: they never see the spec that it had.
-	missedBy map[string]bool
 }
 
 // isLost reports whether it is in force although it is not stored.
 func (w *watchedProtector) isLost() bool { return !w.lostAt.IsZero() && w.recreatedVersion == 0 }
 
 // isUnseenBy reports whether a webhook could not know it: its watch has not shown it, or it started when the protector did not exist, or
-// a restore of the core undid the protector before that, or the protector vanished right after a restore that brought back another spec.
+// a restore of the core undid the protector before that, or the webhook listed the protectors again after this one had vanished.
 func (w *watchedProtector) isUnseenBy(r *removal) bool {
-	seenVersion := r.seenVersions[w.core]
-	if !w.lostAt.IsZero() && (w.recreatedVersion == 0 || seenVersion < w.recreatedVersion) && (r.webhookStart.After(w.lostAt) || w.unseenBy[r.webhook]) {
-		return true
+	seenVersion, coveredSince := r.seenVersions[w.core], max(w.coveredSince, w.floorRaisedAt)
+	if !w.lostAt.IsZero() && (w.recreatedVersion == 0 || seenVersion < w.recreatedVersion) {
+		isSkipped := func(s apiserver.Skip) bool {
+			return s.After < coveredSince && coveredSince <= w.lostVersion && w.lostVersion <= s.To
+		}
+		if r.webhookStart.After(w.lostAt) || w.unseenBy[r.webhook] || slices.ContainsFunc(r.skips[w.core], isSkipped) {
+			return true
+		}
 	}
-	if w.isLost() && w.missedBy[r.webhook] {
-		return true
-	}
-	return seenVersion < max(w.coveredSince, w.floorRaisedAt)
+	return seenVersion < coveredSince
 }
 
 // isWithoutStatus reports whether it was recreated after it had reserved a pod, and does not have its status yet. Until then it admits

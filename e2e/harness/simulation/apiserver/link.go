@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -39,8 +41,16 @@ type Link struct {
 	requests, answers, watches *gate
 	// frozen reports whether its process is stopped.
 	frozen atomic.Bool
-	// seen is the version of the newest delivered state of the protectors.
-	seen atomic.Uint64
+	// seen is the version of the newest delivered state of the protectors, and skips are the changes that no watch delivered.
+	mu    sync.Mutex
+	seen  uint64
+	skips []Skip
+}
+
+// Skip is a range of versions of which a client has received the result, but no change: it listed the objects again.
+type Skip struct {
+	// After is the version that the client had before, and To is the version of the list.
+	After, To uint64
 }
 
 // NewLink connects a client. name identifies the client in the history.
@@ -96,12 +106,30 @@ func (l *Link) Sever() {
 }
 
 // Seen returns the version up to which the protectors that this client watches have been delivered.
-func (l *Link) Seen() uint64 { return l.seen.Load() }
+func (l *Link) Seen() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.seen
+}
 
-func (l *Link) recordSeen(version uint64) {
-	if version > l.seen.Load() {
-		l.seen.Store(version)
+// Skips returns the ranges of versions whose changes of protectors this client has not received, and never will.
+func (l *Link) Skips() []Skip {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.skips)
+}
+
+// recordSeen records that a list or a watch has delivered the protectors up to a version.
+func (l *Link) recordSeen(version uint64, isList bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if version <= l.seen {
+		return
 	}
+	if isList {
+		l.skips = append(l.skips, Skip{l.seen, version})
+	}
+	l.seen = version
 }
 
 const (
@@ -193,7 +221,7 @@ func (l *Link) deliver(ctx context.Context, c *call, answered chan<- *reply) {
 		answered <- nil
 		return
 	}
-	l.sawProtectors(c, c.listVersion)
+	l.sawProtectors(c, c.listVersion, true)
 	l.store.Traffic("%s: %s %s has its answer", l.name, c.method, c.path)
 	answered <- r
 }

@@ -134,10 +134,11 @@ func isSelectedShare(wanted fields.Selector, o client.Object) bool {
 	return wanted.Matches(fields.Set{"spec.shareOf.name": name})
 }
 
-// sawProtectors records a list of all protectors, which fills the cache of its client. The generator also lists those of one namespace, without the cache.
-func (l *Link) sawProtectors(c *call, version uint64) {
+// sawProtectors records a list or an event of a watch of all protectors, which fills the cache of its client. The generator also lists those of one
+// namespace, without the cache.
+func (l *Link) sawProtectors(c *call, version uint64, isList bool) {
 	if c.kind != nil && c.kind.Kind == "PodProtector" && c.key == (types.NamespacedName{}) {
-		l.recordSeen(version)
+		l.recordSeen(version, isList)
 	}
 }
 

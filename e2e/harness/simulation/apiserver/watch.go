@@ -66,7 +66,7 @@ type stream struct {
 	version      uint64
 	deliver      time.Time
 	lastShown    time.Time
-	isStreamed   bool
+	isListing    bool // until it has sent the objects that it begins with
 	lastBookmark time.Time
 }
 
@@ -81,7 +81,7 @@ func (s *Store) watchFrom(c *call, l *Link) *stream {
 	version, err := strconv.ParseUint(asked, 10, 64)
 	switch {
 	case c.query.Get("sendInitialEvents") == trueParam:
-		w.isStreamed = true
+		w.isListing = true
 		objects := s.objects[c.kind.Resource]
 		if asked == "0" {
 			objects, w.version = s.laggingState(c, l)
@@ -115,10 +115,11 @@ func (w *stream) run(ctx context.Context, to io.Writer) error {
 			return io.EOF
 		}
 	}
-	if w.isStreamed {
+	if w.isListing {
 		if err := w.send(ctx, to, w.bookmark(w.version, map[string]string{initialEnd: trueParam}), time.Now(), w.version); err != nil {
 			return io.EOF
 		}
+		w.isListing = false
 	}
 	w.lastBookmark = time.Now()
 	for {
@@ -231,7 +232,7 @@ func (w *stream) send(ctx context.Context, to io.Writer, raw []byte, at time.Tim
 	if _, err := to.Write(raw); err != nil {
 		return err
 	}
-	w.link.sawProtectors(w.call, version)
+	w.link.sawProtectors(w.call, version, w.isListing)
 	return nil
 }
 

@@ -1,0 +1,51 @@
+package simulation
+
+import (
+	"testing"
+	"testing/synctest"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// A protector expects the pods of a workload only if a pod has it as its controller, or had a deleted one of its name (rule 16).
+func TestTheJudgeKnowsTheWorkloadOfLeftoverPods(t *testing.T) {
+	const ofNone types.UID = "of-a-deleted-workload"
+	for name, c := range map[string]struct {
+		kind, owner string
+		uid         types.UID
+		want        bool
+	}{
+		"a pod of the workload":                         {kindStatefulSet, "web", "", false},
+		"a pod of a deleted workload of the same name":  {kindStatefulSet, "web", ofNone, false},
+		"a pod of a deleted workload of another name":   {kindStatefulSet, "db", ofNone, true},
+		"a pod of a deleted workload of the other kind": {kindDeployment, "web", ofNone, true},
+		"a pod without a controller":                    {"", "", "", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newJudgeFixture(1, 0)
+				web := WorkloadPlan{Kind: kindStatefulSet, Name: "web", Replicas: 1}
+				stored := must(h.cell.Create(web.resource(), web.object(), ""))
+				if c.owner != "" && c.uid == "" {
+					c.uid = stored.GetUID()
+				}
+				pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "a"}}
+				if c.owner != "" {
+					isController := true
+					pod.OwnerReferences = []metav1.OwnerReference{
+						{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: c.kind, Name: c.owner, UID: c.uid, Controller: &isController},
+					}
+				}
+				must(h.cell.Create("pods", pod, ""))
+				got := h.history.cells[testCell].isUncounted(workloadName{kindStatefulSet, client.ObjectKeyFromObject(stored)})
+				if got != c.want {
+					t.Errorf("isUncounted = %v, want %v", got, c.want)
+				}
+			})
+		})
+	}
+}
