@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,6 +25,9 @@ type finalChecks struct {
 
 // checkLiveness checks the second half of the promise: existing budget is usable, and not one pod more.
 func (fc *finalChecks) checkLiveness() {
+	if slices.ContainsFunc(fc.env.scenario.Steps, func(s Step) bool { return s.What == FreezeAggregator }) {
+		time.Sleep(recoveryTime) // it may lead for a moment when it continues, and then follows the changes that it missed
+	}
 	if err := waitUntil(convergenceTime+fc.env.scenario.releaseTime(), fc.convergence.calmProblem); err != nil {
 		fc.env.judge.fail("the status does not match the pods %v", err)
 		return

@@ -20,7 +20,7 @@ import (
 //   - The expectation of a workload falls only to a number that the workload wanted at some time between the previous count of the cell
 //     and now. It falls to 0 if the workload did not exist at such a time and the policy or a confirmation released it. After a change
 //     of leader, that time begins with the leadership, if that is earlier: a leader may write now what it has read since then. A new
-//     workload of the same kind and name replaces the old one.
+//     workload of the same kind and name replaces the old one. If its number does not count pods, it falls to 0.
 //   - A workload that exists, and has a pod that the count covers, terminating or not, is in the status once a search for workloads
 //     succeeded. A failed search leaves the status unchanged.
 //   - No removal is reserved while the floor is unknown.
@@ -125,7 +125,8 @@ func (j *aggregationJudge) judgeExpectationDecrease(w *watchedProtector, cell st
 	if truth != nil {
 		for _, s := range truth.since(from) {
 			isReleased := !s.exists && after == 0 && w.hasReleased(from)
-			if s.exists && s.size == after || isReleased {
+			isCountedElsewhere := s.exists && s.size == notCounted && after == 0 // until it existed again, nothing said that it has no scale
+			if s.exists && s.size == after || isReleased || isCountedElsewhere {
 				return
 			}
 			wanted = append(wanted, fmt.Sprintf("%d (exists: %v)", s.size, s.exists))

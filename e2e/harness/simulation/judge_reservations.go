@@ -142,7 +142,7 @@ func (j *reservationJudge) judgeDrop(w *watchedProtector, cell *v1alpha1.PodProt
 			j.report.countExcuse(excuseRestoreLostDrop)
 			isForgotten = true
 		case r.reviewed == nil || !w.isChargedFor(r, r.reviewed) || r.isMoot(line) || !j.history.wasCharged(w, r, line.states): // it consumed nothing
-		case w.isUnchargedByEarlierSpec(r, line.current(), time.Now()): // an earlier spec admitted it without a charge
+		case w.isUnchargedByEarlierSpec(r, line.current(), r.chargeableBy(w, j.history.clockTolerance)): // an earlier spec admitted it without a charge
 		case w.floors.isDecidedAtZero(requestedAt):
 			j.report.countExcuse(excuseZeroFloorDrop)
 		case w.reservations.isOverdue(hash, r):

@@ -341,6 +341,13 @@ func TestTheJudgeExcusesNoMoreOfLosses(t *testing.T) {
 			h.removeYoungByEarlierSpec(admissionDeadline)
 		}, "excuses another removal"},
 
+		"a reservation that leaves beside a removal of a pod that was too young for an earlier spec": {1, 3, func(h *judgeFixture) {
+			h.dropBesideYoung(50 * time.Second)
+		}, ""},
+		"a reservation that leaves beside a removal of a pod that counted by an earlier spec": {1, 3, func(h *judgeFixture) {
+			h.dropBesideYoung(150 * time.Second)
+		}, dropped},
+
 		"a refusal by a protector that ended shortly before": {1, 3, func(h *judgeFixture) { h.denyAfterDeletion(budgetDelay - time.Second) }, ""},
 		"a refusal by a protector that ended long before":    {1, 3, func(h *judgeFixture) { h.denyAfterDeletion(budgetDelay) }, "has had budget for"},
 
@@ -452,6 +459,19 @@ func (h *judgeFixture) removeYoungByEarlierSpec(passed time.Duration) {
 	if len(h.history.cells[testCell].losses) > 0 {
 		h.fail("the removal excuses another removal")
 	}
+}
+
+// dropBesideYoung drops a finished reservation while a removal of its pod may still take effect. A webhook admitted that removal by a spec that counts
+// pods from an age of 100 seconds.
+func (h *judgeFixture) dropBesideYoung(age time.Duration) {
+	h.recordFinished(h.reserve(h.beginRemoval("a")))
+	h.updateProtector("user", func(p *v1alpha1.PodProtector) { p.Spec.MinReadySeconds = 100 })
+	h.writeCount(0)
+	time.Sleep(age)
+	h.recordAdmitted(testCell, h.beginRemoval("a"))
+	h.updateProtector("user", func(p *v1alpha1.PodProtector) { p.Spec.MinReadySeconds = 10 })
+	time.Sleep(time.Minute)
+	h.dropReservations("aggregator-0@core-0")
 }
 
 // A keeper must recreate a protector that it has seen, unless no API server would accept it.
