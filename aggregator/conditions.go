@@ -70,6 +70,10 @@ func readyCondition(p *v1alpha1.PodProtector) metav1.Condition {
 		ready.Message = fmt.Sprintf("Only the protected pods are counted: %v", err)
 		return ready
 	}
+	if guarded, hasGap := guardedCondition(p); hasGap && guarded.Status == metav1.ConditionFalse {
+		ready.Reason, ready.Message = guarded.Reason, guarded.Message
+		return ready
+	}
 	ready.Status, ready.Reason = metav1.ConditionTrue, v1alpha1.ReasonAggregated
 	ready.Message = fmt.Sprintf("Pods are counted in %d of %d cells.", cells, len(p.Status.Cells))
 	return ready

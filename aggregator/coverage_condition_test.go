@@ -67,6 +67,7 @@ func TestGuardedCondition(t *testing.T) {
 	p.Status.Cells[1].Aggregation.Exempt = v1alpha1.ExemptLabel
 	wantCondition(t, p, v1alpha1.ConditionGuarded, metav1.ConditionFalse, v1alpha1.ReasonNamespaceExempt,
 		"Removals in namespace shop are not checked in cell c1", "kubectl label namespace shop breakwater.dev/exempt-")
+	wantCondition(t, p, v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonNamespaceExempt, "Removals in namespace shop are not checked in cell c1")
 	p.Status.Cells[0].Aggregation.Exempt = v1alpha1.ExemptNamespaceSelector
 	wantCondition(t, p, v1alpha1.ConditionGuarded, metav1.ConditionFalse, v1alpha1.ReasonNamespaceExempt, "in cell c0: the namespaceSelector", "in cell c1: the namespace has")
 	for i := range p.Status.Cells {

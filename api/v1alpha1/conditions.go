@@ -140,7 +140,7 @@ const (
 
 // Reasons of conditions about pods and workloads that look protected and are not.
 const (
-	// ReasonNamespaceExempt, Guarded of a PodProtector: the clusters of some cells do not call the webhook for removals in the
+	// ReasonNamespaceExempt, Ready and Guarded of a PodProtector: the clusters of some cells do not call the webhook for removals in the
 	// namespace; the message names the cells and the causes.
 	ReasonNamespaceExempt = "NamespaceExempt"
 	// ReasonNamespaceGuarded, Guarded of a PodProtector: the clusters of all counted cells call the webhook again.

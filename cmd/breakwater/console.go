@@ -60,6 +60,7 @@ The console needs no Secrets, and no access to other clusters.`,
 	flags.StringVar(&o.Listen, "listen", o.Listen, "`address` to serve the page on")
 	flags.StringVar(&o.CertFile, "tls-cert", "", "PEM `file` of the serving certificate; reloaded when it changes (required)")
 	flags.StringVar(&o.KeyFile, "tls-key", "", "PEM `file` of its key (required)")
+	flags.StringVar(&o.RunbookURL, "runbook-url", o.RunbookURL, "base `URL` of the runbooks to which the page links: URL/core-down.md")
 	flags.DurationVar(&o.SessionIdle, "session-idle", o.SessionIdle, "how long a browser stays signed in without activity")
 	flags.DurationVar(&o.SessionLifetime, "session-lifetime", o.SessionLifetime, "how long a browser stays signed in at most")
 	flags.DurationVar(&o.ReviewLifetime, "reviews-for", o.ReviewLifetime, "how long responses of the API server about tokens and permissions are cached")

@@ -135,12 +135,9 @@ func cellProblems(all []status.Cell, width int, coloured bool) string {
 	for i := range all {
 		c := &all[i]
 		problems := &node{}
-		if c.Stale && c.State != status.CellNeverReported {
-			problems.add(tableCell{"stale", bad}, staleMessage(c))
-		}
-		if c.State == status.CellNeverReported {
-			problems.add(tableCell{"never reported", bad}, "No aggregator has counted the cell. Start one (breakwater aggregator) and check its log. Until then the "+
-				"webhook denies every removal of the cell's protected pods.")
+		for j := range c.Alarms {
+			a := &c.Alarms[j]
+			problems.add(tableCell{a.Kind.Text(), bad}, a.Consequence+alarmCause(c, a.Kind)+alarmRunbook(a))
 		}
 		for _, condition := range c.Conditions {
 			if !condition.Good {
@@ -154,15 +151,18 @@ func cellProblems(all []status.Cell, width int, coloured bool) string {
 	return text
 }
 
-func staleMessage(c *status.Cell) string {
-	counts := "its pods count with the last known numbers"
-	if c.WhenStale == "Discount" {
-		counts = "other cells count none of its pods"
+// alarmCause says what a cell's alarm comes from and what to do, as far as no condition does.
+func alarmCause(c *status.Cell, kind status.AlarmKind) string {
+	switch {
+	case kind == status.AlarmNeverReported:
+		return " Start an aggregator (breakwater aggregator) and check its log."
+	case kind == status.AlarmStale && c.Stale:
+		aggregator := "Its aggregator"
+		if c.Holder != "" {
+			aggregator += " " + c.Holder
+		}
+		return fmt.Sprintf(" %s has not reported for more than %ds: check that it runs and reaches both clusters.", aggregator, c.StaleAfter)
+	default:
+		return ""
 	}
-	aggregator := "Its aggregator"
-	if c.Holder != "" {
-		aggregator += " " + c.Holder
-	}
-	return fmt.Sprintf("%s has not reported for more than %ds: %s, and its reservations stay reserved. Check that the aggregator runs and reaches "+
-		"both clusters.", aggregator, c.StaleAfter, counts)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,6 +25,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/denial"
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/status"
 )
 
 // runPlugin runs kubectl breakwater as a user would, and returns its output.
@@ -226,13 +228,21 @@ func TestCells(t *testing.T) {
 	h := newHub(t)
 	wantWords(t, h.mustRun("cells", h.cell), "NAME STATE CONNECTED GUARDED HEARD EPOCH PODS PROTECTORS", h.cell+" ok ? ?", "ago 7 12 3")
 	h.setHeartbeat(10 * time.Minute)
-	wantWords(t, h.mustRun("cells", h.cell, "-o", "wide"), h.cell+" stale", "10m ago", "agg-0 0 Exact 65s 60s Trust all pods", "Its aggregator agg-0 has not "+
-		"reported for more than 60s: its pods count with the last known numbers")
+	wantWords(t, h.mustRun("cells", h.cell, "-o", "wide"), h.cell+" stale", "10m ago", "agg-0 0 Exact 65s 60s Trust all pods", "Removals are decided by "+
+		"old counts of "+h.cell, "Its aggregator agg-0 has not reported for more than 60s", "docs/runbooks/cell-silent.md")
 	cell := &v1alpha1.Cell{}
 	h.must(h.Get(t.Context(), keyOf("", h.cell), cell))
 	cell.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionGuarded, Status: "False", Reason: "WebhookMissing", Message: "The API server calls no webhook.", LastTransitionTime: metav1.Now()}}
 	h.must(h.Status().Update(t.Context(), cell))
-	wantWords(t, h.mustRun("cells"), h.cell+" notGuarded ? NO", "Guarded False WebhookMissing: The API server calls no webhook.")
+	unchecked := "Removals in " + h.cell + " are not checked"
+	wantWords(t, h.mustRun("cells"), h.cell+" notGuarded ? NO", unchecked, "Guarded False WebhookMissing: The API server calls no webhook.")
+	h.protect("web", 5, 9, nil)
+	wantWords(t, h.mustRun("status"), "not guarded "+unchecked, "docs/runbooks/cell-unguarded.md", "stale Removals are decided by old counts")
+	var protectors protectorList
+	h.must(json.Unmarshal([]byte(h.mustRun("status", "-o", "json")), &protectors))
+	if !slices.ContainsFunc(protectors.Alarms, func(a status.Alarm) bool { return a.Kind == status.AlarmUnguarded && a.Cell == h.cell }) {
+		t.Errorf("status has the alarms %+v, want that %s is not guarded", protectors.Alarms, h.cell)
+	}
 	var list cellList
 	h.must(json.Unmarshal([]byte(h.mustRun("cells", h.cell, "-o", "json")), &list))
 	if len(list.Cells) != 1 || list.Cells[0].State != "notGuarded" || !list.Cells[0].Stale {

@@ -56,7 +56,7 @@ func (f *statusFlags) run(ctx context.Context, names []string) error {
 	f.warnAboutCells(states)
 	all := f.views(states)
 	if of.name == "" {
-		return cmp.Or(f.writeTable(all, of, len(cores) > 1), incompleteError(len(states), failed))
+		return cmp.Or(f.writeTable(all, alarmsOf(states, f), of, len(cores) > 1), incompleteError(len(states), failed))
 	}
 	if len(all) == 0 {
 		return cmp.Or(failed, protectorNotFound(ctx, cores, of))
@@ -93,19 +93,22 @@ func inCore(name string) string {
 	return fmt.Sprintf(" in core %q", name)
 }
 
-func (f *statusFlags) writeTable(all []status.Protector, of scope, several bool) error {
+func (f *statusFlags) writeTable(all []status.Protector, alarms []status.Alarm, of scope, several bool) error {
 	if len(all) == 0 && (f.format == "table" || f.format == "wide") {
-		_, err := fmt.Fprintln(f.ErrOut, f.emptyMessage(of))
+		_, err := fmt.Fprintln(f.ErrOut, f.emptyMessage(of)+alarmText(alarms, widthOf(f.ErrOut), f.coloured(f.ErrOut)))
 		return err
 	}
-	return write(&f.output, f.Out, protectorList{all}, func(l protectorList) string {
-		return protectorTable(l.Protectors, tableOptions{namespaces: of.namespace == "", cores: several, wide: f.wide(), now: f.now()}).text(f.coloured(f.Out))
+	return write(&f.output, f.Out, protectorList{all, alarms}, func(l protectorList) string {
+		return protectorTable(l.Protectors, tableOptions{namespaces: of.namespace == "", cores: several, wide: f.wide(), now: f.now()}).text(f.coloured(f.Out)) +
+			alarmText(l.Alarms, widthOf(f.Out), f.coloured(f.Out))
 	})
 }
 
 // protectorList is the JSON form of protectors.
 type protectorList struct {
 	Protectors []status.Protector `json:"protectors"`
+	// Alarms are what is wrong with the cells. They are missing from the details of one protector.
+	Alarms []status.Alarm `json:"alarms,omitempty"`
 }
 
 func (f *statusFlags) emptyMessage(of scope) string {
@@ -148,7 +151,7 @@ func (f *statusFlags) writeEach(ctx context.Context, all []status.Protector, sta
 		}
 	}
 	if f.format == "json" || f.format == "yaml" {
-		return write(&f.output, f.Out, protectorList{all}, nil)
+		return write(&f.output, f.Out, protectorList{Protectors: all}, nil)
 	}
 	all, requesters = printable.Value(all), printable.Value(requesters)
 	for i := range all {

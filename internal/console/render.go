@@ -7,6 +7,7 @@ import (
 	"html/template"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/console/model"
 	"github.com/breakwater-k8s/breakwater/internal/console/plot"
 	"github.com/breakwater-k8s/breakwater/internal/core/printable"
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/status"
 	"github.com/breakwater-k8s/breakwater/internal/telemetry/version"
 )
 
@@ -37,6 +39,8 @@ type frame struct {
 	// History says where histories are kept.
 	History string
 	Body    any
+	// Old reports whether data of the page are old, because a core is unreachable.
+	Old bool
 	// Status is a live region that screen readers announce when it changes.
 	Status string
 }
@@ -47,13 +51,13 @@ type pages struct {
 	assets *assets
 }
 
-func newPages() (*pages, error) {
+func newPages(runbooks string) (*pages, error) {
 	a, err := newAssets()
 	if err != nil {
 		return nil, err
 	}
 	p := &pages{all: map[string]*template.Template{}, assets: a}
-	base, err := template.New("").Funcs(functions(a)).ParseFS(templateFiles, "templates/layout.html", "templates/parts.html")
+	base, err := template.New("").Funcs(functions(a, runbooks)).ParseFS(templateFiles, "templates/layout.html", "templates/parts.html")
 	if err != nil {
 		return nil, fmt.Errorf("read the templates: %w", err)
 	}
@@ -70,9 +74,10 @@ func newPages() (*pages, error) {
 	return p, nil
 }
 
-func functions(a *assets) template.FuncMap {
+func functions(a *assets, runbooks string) template.FuncMap {
 	return template.FuncMap{
 		"asset":   a.path,
+		"runbook": func(name string) string { return runbooks + "/" + name + ".md" },
 		"word":    model.StateText,
 		"states":  model.States,
 		"windows": windows,
@@ -87,6 +92,9 @@ func functions(a *assets) template.FuncMap {
 		"sub":    func(a, b float64) float64 { return a - b },
 		"newest": newest,
 		"chart":  func(c plot.Chart, label string) map[string]any { return map[string]any{"Chart": c, "Label": label} },
+		"conditions": func(all []status.Condition, old bool) map[string]any {
+			return map[string]any{"Conditions": all, "Old": old}
+		},
 		"number": func(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) },
 		"count":  func(states map[model.State]int, s model.State) int { return states[s] },
 	}
@@ -134,11 +142,11 @@ func (s *server) frame(v visit, body any) frame {
 	}
 	switch b := body.(type) {
 	case fleetBody:
-		f.Title, f.Status = "Fleet", fleetStatus(b)+b.status()
+		f.Title, f.Old, f.Status = "Fleet", b.isOld(), b.status()+fleetStatus(b)
 	case protectorBody:
-		f.Title, f.Status = b.ID(), protectorStatus(&b.Row)+b.status()
+		f.Title, f.Old, f.Status = b.ID(), b.isOld(), b.status()+protectorStatus(&b.Row)
 	case cellsBody:
-		f.Title, f.Status = "Cells", cellsStatus(b.Cells)+b.status()
+		f.Title, f.Old, f.Status = "Cells", b.isOld(), b.status()+cellsStatus(b.Cells)
 	}
 	return f
 }
@@ -154,14 +162,17 @@ func (s *server) historyText() string {
 	}
 }
 
-// status names the unreachable cores.
+// status says what is wrong with cores and cells.
 func (b coresBody) status() (text string) {
-	for _, c := range b.Cores {
-		if c.Unreachable {
-			text += " Core " + c.Name + " is unreachable."
-		}
+	for i := range b.Alarms {
+		text += b.Alarms[i].Consequence + " "
 	}
 	return text
+}
+
+// isOld reports whether a core is unreachable.
+func (b coresBody) isOld() bool {
+	return slices.ContainsFunc(b.Cores, func(c coreState) bool { return c.Unreachable })
 }
 
 func fleetStatus(b fleetBody) string {

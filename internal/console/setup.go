@@ -37,6 +37,8 @@ type Options struct {
 	HistoryInterval time.Duration
 	// OIDC is the provider that signs users in, besides tokens of the cores; nil if there is none.
 	OIDC *oidc.Options
+	// RunbookURL is the base URL of the runbooks to which alarms link, without a final slash.
+	RunbookURL string
 	// ProbeInterval is how often cores are probed.
 	ProbeInterval time.Duration
 	// CheckInterval is how often a stream checks for changes. RefreshInterval is how often it renders the page without a change, because the page shows
@@ -48,7 +50,7 @@ type Options struct {
 // Default returns the default options.
 func Default() Options {
 	return Options{
-		Core: "core", Listen: ":9443", SessionIdle: time.Hour, SessionLifetime: 12 * time.Hour, ReviewLifetime: 30 * time.Second,
+		Core: "core", Listen: ":9443", RunbookURL: "https://github.com/breakwater-k8s/breakwater/blob/main/docs/runbooks", SessionIdle: time.Hour, SessionLifetime: 12 * time.Hour, ReviewLifetime: 30 * time.Second,
 		Sessions: 1_000, Streams: 200, StreamsEach: 10, HistoryInterval: time.Minute, ProbeInterval: 3 * time.Second,
 		CheckInterval: time.Second, RefreshInterval: 10 * time.Second,
 	}
@@ -99,7 +101,7 @@ func Setup(mgr manager.Manager, options Options) error {
 }
 
 func setup(mgr manager.Manager, options Options) (*server, error) {
-	pages, err := newPages()
+	pages, err := newPages(options.RunbookURL)
 	if err != nil {
 		return nil, err
 	}

@@ -18,6 +18,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/console/history"
 	"github.com/breakwater-k8s/breakwater/internal/console/model"
 	"github.com/breakwater-k8s/breakwater/internal/console/plot"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/status"
 )
 
 const (
@@ -43,8 +45,10 @@ func (c *core) visibleNamespaces(v visit, namespaces []string) (protectors, even
 	return protectors, events, err
 }
 
-// coresBody is what a page shows about cores.
+// coresBody is what a page shows about cores, and about all cells that the visitor may see.
 type coresBody struct {
+	// Alarms are the states in which removals are not checked, or are all denied, or are decided by old counts; the worst first.
+	Alarms []status.Alarm `json:"alarms,omitempty"`
 	// Cores is empty if there is one core and it is reachable.
 	Cores []coreState `json:"cores,omitempty"`
 }
@@ -74,10 +78,23 @@ func (s *server) eachCore(v visit, show func(*core) error) (body coresBody, fail
 	if isShown {
 		failure = nil
 	}
+	for _, c := range body.Cores {
+		if c.Unreachable {
+			body.Alarms = append(body.Alarms, status.CoreAlarm(c.Name, c.Answered))
+		}
+	}
 	if len(body.Cores) == 1 && !body.Cores[0].Unreachable {
 		body.Cores = nil
 	}
 	return body, failure
+}
+
+// addAlarms adds the alarms of cells.
+func (b *coresBody) addAlarms(cells ...model.Cell) {
+	for i := range cells {
+		b.Alarms = append(b.Alarms, cells[i].Alarms...)
+	}
+	status.SortAlarms(b.Alarms)
 }
 
 // stateFor returns the state of a core for a visitor. err is the error of the core, or nil.
@@ -143,6 +160,7 @@ func (s *server) fleet(v visit) (any, error) {
 		rows, body.Cells = append(rows, of...), append(body.Cells, cells...)
 		return err
 	})
+	body.addAlarms(body.Cells...)
 	body.Fleet = model.FleetOf(rows, body.query)
 	return body, err
 }
@@ -189,6 +207,9 @@ func (s *server) cellsFor(v visit, c *core) (cells []model.Cell, ok bool, err er
 			cell = cell.AsStale()
 		}
 		cell.Core, cell.ID = s.label(c), cell.Name
+		for j := range cell.Alarms {
+			cell.Alarms[j].Core = cell.Core
+		}
 		if c != s.cores[0] {
 			cell.ID = c.name + "." + cell.Name
 		}
@@ -212,6 +233,7 @@ func (s *server) cells(v visit) (any, error) {
 		isAllowed, body.Cells = isAllowed || ok, append(body.Cells, cells...)
 		return err
 	})
+	body.addAlarms(body.Cells...)
 	if err == nil && !isAllowed {
 		err = forbidden("cells", "the core cluster")
 	}
@@ -269,8 +291,8 @@ func (s *server) protector(v visit) (any, error) {
 		return nil, err
 	}
 	body := protectorBody{Events: events.Has(key.Namespace), Freshness: map[string]model.Cell{}}
-	if c.unreachable() {
-		body.Cores = []coreState{c.stateFor(v, nil)}
+	if state := c.stateFor(v, nil); state.Unreachable {
+		body.Cores, body.Alarms = []coreState{state}, []status.Alarm{status.CoreAlarm(c.name, state.Answered)}
 	}
 	now := s.now()
 	restored := c.store.restored.Load()
@@ -284,6 +306,9 @@ func (s *server) protector(v visit) (any, error) {
 	cells, _, err := s.cellsFor(v, c)
 	for _, cell := range cells {
 		body.Freshness[cell.Name] = cell
+		if quota.CellOf(p, cell.Name) != nil {
+			body.addAlarms(cell)
+		}
 	}
 	return body, err
 }

@@ -165,7 +165,7 @@ func wantShown(t *testing.T, what, text string) {
 }
 
 func TestPagesContainOnlyPrintableText(t *testing.T) {
-	pages, err := newPages()
+	pages, err := newPages("https://runbooks.example")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,8 +189,63 @@ func TestPagesContainOnlyPrintableText(t *testing.T) {
 	}
 }
 
+// The first page names each state in which removals are not checked, are all denied, or are decided by old counts, and shows nothing of it in green.
+func TestFirstPageShowsAlarms(t *testing.T) {
+	pages, err := newPages("https://runbooks.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	beat := metav1.NewMicroTime(now)
+	cell := func(kind string, is metav1.ConditionStatus, heard time.Duration) model.Cell {
+		c := &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: "worker-1"}}
+		c.Status.Aggregator.LastHeartbeat = &beat
+		c.Status.Conditions = []metav1.Condition{{Type: kind, Status: is}}
+		return model.CellOf(c, model.Heartbeat{At: now.Add(-heard), Changed: true}, now)
+	}
+	healthy := cell(v1alpha1.ConditionGuarded, metav1.ConditionTrue, 0)
+	away := []coreState{{Name: "core", Unreachable: true, Answered: &now}}
+	for claim, c := range map[string]struct {
+		cell   model.Cell
+		cores  []coreState
+		says   []string
+		isLive bool
+	}{
+		"all is well":           {healthy, nil, []string{`<span class="badge good">fresh</span>`, `<td class="n strong">2</td>`}, true},
+		"a cell is not guarded": {cell(v1alpha1.ConditionGuarded, "False", 0), nil, []string{"Removals in worker-1 are not checked", "https://runbooks.example/cell-unguarded.md"}, true},
+		"a cell is stale":       {cell(v1alpha1.ConditionGuarded, "True", time.Hour), nil, []string{"decided by old counts of worker-1", "https://runbooks.example/cell-silent.md"}, true},
+		"a core is unreachable": {healthy.AsStale(), away, []string{
+			"all removals of protected pods are denied", "https://runbooks.example/core-down.md", `<td class="n strong">?</td>`,
+		}, false},
+		"a cell is not guarded, and its core is unreachable": {cell(v1alpha1.ConditionGuarded, "False", 0).AsStale(), away, []string{"Removals in worker-1 are not checked"}, false},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			b := fleetBody{Cells: []model.Cell{c.cell}}
+			b.Cores = c.cores
+			for _, core := range c.cores {
+				b.Alarms = append(b.Alarms, status.CoreAlarm(core.Name, core.Answered))
+			}
+			b.addAlarms(b.Cells...)
+			b.Fleet = model.FleetOf([]model.Row{{Namespace: "shop", Name: "web", Allowed: 2, Stale: !c.isLive}}, model.Query{})
+			part, err := pages.renderLive("fleet", frame{Path: "/", Body: b, Old: b.isOld(), Status: b.status()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, text := range c.says {
+				if !strings.Contains(part, text) {
+					t.Errorf("page does not contain %q:\n%s", text, part)
+				}
+			}
+			isGreen := strings.Contains(part, `badge good">fresh`) || strings.Contains(part, `badge good">ok`) && !c.isLive
+			if isGreen != (claim == "all is well") || strings.Contains(part, "data-old") == c.isLive {
+				t.Errorf("page is green: %v, and marked as old: %v:\n%s", isGreen, strings.Contains(part, "data-old"), part)
+			}
+		})
+	}
+}
+
 func TestProtectorPageShowsShares(t *testing.T) {
-	pages, err := newPages()
+	pages, err := newPages("https://runbooks.example")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -54,6 +54,8 @@ type Cell struct {
 	Shards     int                `json:"shards,omitempty"`
 	Leaving    bool               `json:"leaving,omitempty"`
 	Conditions []status.Condition `json:"conditions"`
+	// Alarms are the states in which removals in the cell are not checked, or are all denied, or are decided by old counts; the worst first.
+	Alarms []status.Alarm `json:"alarms,omitempty"`
 	// Good reports whether the cell is fresh and not being deleted, and all its conditions are good.
 	Good bool `json:"good"`
 }
@@ -73,13 +75,17 @@ func CellOf(c *v1alpha1.Cell, heard Heartbeat, now time.Time) Cell {
 	if !heard.At.IsZero() && c.Status.Aggregator.LastHeartbeat != nil {
 		cell.Heard = &heard.At
 	}
-	cell.Good = cell.Freshness == Fresh && !cell.Leaving && !slices.ContainsFunc(cell.Conditions, func(c status.Condition) bool { return !c.Good })
+	v.Stale = cell.Freshness == Stale
+	cell.Alarms = status.AlarmsOf(&v)
+	cell.Good = cell.Freshness == Fresh && len(cell.Alarms) == 0 && !cell.Leaving && !slices.ContainsFunc(cell.Conditions, func(c status.Condition) bool { return !c.Good })
 	return cell
 }
 
-// AsStale returns the last known data of a cell whose core is unreachable: whether its aggregator reports is unknown.
+// AsStale returns the last known data of a cell whose core is unreachable: whether its aggregator reports is unknown. Of its alarms, the one that it is
+// not guarded stays.
 func (c Cell) AsStale() Cell {
 	c.Stale, c.Freshness, c.Good = true, FreshnessUnknown, false
+	c.Alarms = slices.DeleteFunc(slices.Clone(c.Alarms), func(a status.Alarm) bool { return a.Kind != status.AlarmUnguarded })
 	return c
 }
 

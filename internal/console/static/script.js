@@ -80,9 +80,11 @@
     notice.classList.toggle("bad", Boolean(bad));
     if (notice.textContent !== text) notice.textContent = text;
   };
+  // The page is live only if its data are: a core that is unreachable makes them old.
   const connected = (on) => {
-    connection.className = "connection " + (on ? "on" : "off");
-    connection.textContent = on ? "live" : "not live";
+    const isOld = "old" in (main.querySelector("#live")?.dataset || {});
+    connection.className = "connection " + (on && !isOld ? "on" : "off");
+    connection.textContent = !on ? "not live" : isOld ? "old data" : "live";
   };
 
   // Without a stream the page is fetched again every ten seconds.
@@ -108,12 +110,12 @@
   let heard = Date.now();
   const open = () => {
     const source = new EventSource(location.href);
-    const on = (kind, act) => source.addEventListener(kind, (e) => { heard = Date.now(); connected(true); act(e); });
+    const on = (kind, act) => source.addEventListener(kind, (e) => { heard = Date.now(); act(e); connected(true); });
     on("hello", () => say(""));
     on("same", () => say(""));
     on("page", (e) => { show(e.data); say(""); });
     on("away", (e) => say(e.data + ". What you see may be old."));
-    on("end", (e) => { source.close(); end(e.data + "."); });
+    source.addEventListener("end", (e) => { source.close(); end(e.data + "."); });
     source.onerror = () => {
       connected(false);
       if (source.readyState !== EventSource.CLOSED) {

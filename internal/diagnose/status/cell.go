@@ -43,6 +43,8 @@ type Cell struct {
 	WhenStale  string      `json:"whenStale"`
 	Created    time.Time   `json:"created"`
 	Conditions []Condition `json:"conditions,omitempty"`
+	// Alarms are the states in which removals in the cell are not checked, or are all denied, or are decided by old counts; the worst first.
+	Alarms []Alarm `json:"alarms,omitempty"`
 }
 
 // States of a Cell.
@@ -88,6 +90,7 @@ func OfCell(core string, c *v1alpha1.Cell, now time.Time) Cell {
 	default:
 		v.State = CellOK
 	}
+	v.Alarms = AlarmsOf(&v)
 	return v
 }
 

@@ -1,0 +1,29 @@
+package main
+
+import "github.com/breakwater-k8s/breakwater/internal/diagnose/status"
+
+// alarmsOf returns the alarms of all cells of core clusters, the worst first. Cells that the user may not read have none.
+func alarmsOf(states []coreState, f *statusFlags) (alarms []status.Alarm) {
+	for i := range states {
+		for j := range states[i].cells {
+			alarms = append(alarms, status.OfCell(states[i].core.Name, &states[i].cells[j], f.now()).Alarms...)
+		}
+	}
+	status.SortAlarms(alarms)
+	return alarms
+}
+
+// alarmText describes alarms, one paragraph each.
+func alarmText(alarms []status.Alarm, width int, coloured bool) string {
+	if len(alarms) == 0 {
+		return ""
+	}
+	root := &node{}
+	for i := range alarms {
+		a := &alarms[i]
+		root.add(tableCell{a.Kind.Text(), bad}, a.Consequence+alarmRunbook(a))
+	}
+	return "\n" + root.lines(width, coloured)
+}
+
+func alarmRunbook(a *status.Alarm) string { return " -> docs/runbooks/" + a.Runbook + ".md" }

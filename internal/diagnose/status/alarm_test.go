@@ -1,0 +1,78 @@
+package status_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/status"
+)
+
+func TestAlarmsOf(t *testing.T) {
+	now := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+	set := func(kind string, is metav1.ConditionStatus) func(*v1alpha1.Cell) {
+		return func(c *v1alpha1.Cell) {
+			c.Status.Conditions = append(c.Status.Conditions, metav1.Condition{Type: kind, Status: is, LastTransitionTime: metav1.NewTime(now.Add(-time.Hour))})
+		}
+	}
+	heard := func(ago time.Duration) func(*v1alpha1.Cell) {
+		at := metav1.NewMicroTime(now.Add(-ago))
+		return func(c *v1alpha1.Cell) { c.Status.Aggregator.LastHeartbeat = &at }
+	}
+	discount := func(c *v1alpha1.Cell) { c.Spec.WhenStale = v1alpha1.WhenStaleDiscount }
+	fresh := heard(time.Second)
+	for claim, c := range map[string]struct {
+		changes []func(*v1alpha1.Cell)
+		want    []status.AlarmKind
+		says    string
+	}{
+		"all is well":                     {[]func(*v1alpha1.Cell){fresh, set(v1alpha1.ConditionGuarded, "True"), set(v1alpha1.ConditionConnected, "True")}, nil, ""},
+		"nothing was asked for":           {[]func(*v1alpha1.Cell){fresh, set(v1alpha1.ConditionGuarded, "Unknown"), set(v1alpha1.ConditionConnected, "Unknown")}, nil, ""},
+		"the webhook is not called":       {[]func(*v1alpha1.Cell){fresh, set(v1alpha1.ConditionGuarded, "False")}, []status.AlarmKind{status.AlarmUnguarded}, "Removals in worker-1 are not checked"},
+		"nobody has counted":              {nil, []status.AlarmKind{status.AlarmNeverReported}, "All removals of protected pods in worker-1 are denied"},
+		"the aggregator is silent":        {[]func(*v1alpha1.Cell){heard(time.Hour)}, []status.AlarmKind{status.AlarmStale}, "decided by old counts of worker-1"},
+		"its pods do not count elsewhere": {[]func(*v1alpha1.Cell){heard(time.Hour), discount}, []status.AlarmKind{status.AlarmStale}, "count for no other cell"},
+		"the aggregator has stopped":      {[]func(*v1alpha1.Cell){fresh, set(v1alpha1.ConditionReady, "False")}, []status.AlarmKind{status.AlarmStale}, "budgets only shrink"},
+		"the cluster cannot be inspected": {[]func(*v1alpha1.Cell){fresh, set(v1alpha1.ConditionConnected, "False")}, []status.AlarmKind{status.AlarmGuardUnknown}, "unknown whether removals in worker-1"},
+		"the worst comes first": {
+			[]func(*v1alpha1.Cell){heard(time.Hour), set(v1alpha1.ConditionGuarded, "False"), set(v1alpha1.ConditionConnected, "False")},
+			[]status.AlarmKind{status.AlarmUnguarded, status.AlarmStale}, "not checked",
+		},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			cell := &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: "worker-1"}}
+			for _, change := range c.changes {
+				change(cell)
+			}
+			view := status.OfCell("core", cell, now)
+			var got []status.AlarmKind
+			text := ""
+			for _, a := range status.AlarmsOf(&view) {
+				got = append(got, a.Kind)
+				text += a.Consequence + " "
+				if a.Runbook == "" || a.Cell != "worker-1" || a.Core != "core" || strings.Contains(a.Consequence, "CELL") {
+					t.Errorf("alarm %+v is incomplete", a)
+				}
+			}
+			if !slices.Equal(got, c.want) || !strings.Contains(text, c.says) {
+				t.Errorf("AlarmsOf() = %v %q, want %v that say %q", got, text, c.want, c.says)
+			}
+		})
+	}
+}
+
+func TestAlarmsOfCoresAreSortedWithThoseOfCells(t *testing.T) {
+	alarms := []status.Alarm{{Kind: status.AlarmStale, Cell: "b"}, {Kind: status.AlarmStale, Cell: "a"}, status.CoreAlarm("core", nil), {Kind: status.AlarmUnguarded, Cell: "c"}}
+	status.SortAlarms(alarms)
+	var got []string
+	for _, a := range alarms {
+		got = append(got, string(a.Kind)+a.Cell)
+	}
+	if want := []string{"unguardedc", "coreUnreachable", "stalea", "staleb"}; !slices.Equal(got, want) {
+		t.Errorf("SortAlarms() = %v, want %v", got, want)
+	}
+}
