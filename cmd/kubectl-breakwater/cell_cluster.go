@@ -84,6 +84,23 @@ func (c *clusterFinder) Cell(ctx context.Context, name string, cores []core) (ce
 	return cellCluster{name, config, fromSecret}, nil
 }
 
+// kubectlFlags returns the flags with which kubectl uses the cluster of a cell, with a space before each; none if it is the current context.
+func (c *clusterFinder) kubectlFlags(cell string) (flags string) {
+	if *c.current.KubeConfig != "" {
+		flags = " --kubeconfig " + shellWord(*c.current.KubeConfig)
+	}
+	kubeContext := *c.current.Context
+	for _, argument := range c.cellContexts {
+		if name, value, ok := strings.Cut(argument, "="); ok && name == cell {
+			kubeContext = value
+		}
+	}
+	if kubeContext != "" {
+		flags += " --context " + shellWord(kubeContext)
+	}
+	return flags
+}
+
 func (c *clusterFinder) configFromSecret(ctx context.Context, name string, cores []core) (*rest.Config, error) {
 	var errs []error
 	for _, core := range cores {

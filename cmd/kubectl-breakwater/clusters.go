@@ -55,8 +55,8 @@ func (c *clusterFinder) bind(flags *pflag.FlagSet) {
 			flag.Hidden = true // works as in kubectl, and would hide the plugin's own flags
 		}
 	}
-	flags.StringVar(&c.coreContext, "core-context", os.Getenv("BREAKWATER_CORE_CONTEXT"), "`context` of the core cluster (BREAKWATER_CORE_CONTEXT)")
-	flags.StringVar(&c.coreKubeconfig, "core-kubeconfig", os.Getenv("BREAKWATER_CORE_KUBECONFIG"), "kubeconfig `file` of the core cluster (BREAKWATER_CORE_KUBECONFIG)")
+	flags.StringVar(&c.coreContext, "core-context", "", "`context` of the core cluster (BREAKWATER_CORE_CONTEXT)")
+	flags.StringVar(&c.coreKubeconfig, "core-kubeconfig", "", "kubeconfig `file` of the core cluster (BREAKWATER_CORE_KUBECONFIG)")
 	flags.StringArrayVar(&c.cores, "core", nil, "one of several core clusters, as `NAME=KUBECONFIG`; may be repeated")
 	flags.StringArrayVar(&c.cellContexts, "cell-context", nil, "`CELL=CONTEXT`: the context of a cell's cluster; may be repeated")
 }
@@ -102,33 +102,45 @@ func withUserAgent(config *rest.Config) *rest.Config {
 	return config
 }
 
-// Cores returns all core clusters, at least one.
+// Cores returns all core clusters, at least one. Flags replace both variables of the environment.
 func (c *clusterFinder) Cores(ctx context.Context) ([]core, error) {
+	if len(c.cores) == 0 && c.coreContext == "" && c.coreKubeconfig == "" {
+		if only := (coreLocation{os.Getenv(coreContextVariable), os.Getenv(coreKubeconfigVariable)}); only != (coreLocation{}) {
+			return c.onlyCore(only, coreContextVariable+"=", coreKubeconfigVariable+"=")
+		}
+	}
 	switch {
 	case len(c.cores) > 0 && (c.coreContext != "" || c.coreKubeconfig != ""):
 		return nil, fmt.Errorf("set either --core NAME=KUBECONFIG for each core cluster, or --core-context and --core-kubeconfig for the only one")
 	case len(c.cores) > 0:
 		return c.coresFromFlags()
 	case c.coreContext != "" || c.coreKubeconfig != "":
-		config, err := c.configFor(c.coreKubeconfig, c.coreContext)
-		if err != nil {
-			return nil, fmt.Errorf("core cluster of %s: %w", strings.Join(c.coreFlags(), " and "), err)
-		}
-		one, err := newCore("", config)
-		return []core{one}, err
+		return c.onlyCore(coreLocation{c.coreContext, c.coreKubeconfig}, "--core-context ", "--core-kubeconfig ")
 	default:
 		return c.currentCore(ctx)
 	}
 }
 
-func (c *clusterFinder) coreFlags() (given []string) {
-	if c.coreContext != "" {
-		given = append(given, "--core-context "+c.coreContext)
+const coreContextVariable, coreKubeconfigVariable = "BREAKWATER_CORE_CONTEXT", "BREAKWATER_CORE_KUBECONFIG"
+
+// coreLocation locates the only core cluster.
+type coreLocation struct{ context, kubeconfig string }
+
+// onlyCore returns the only core cluster. contextName and kubeconfigName precede its location in errors.
+func (c *clusterFinder) onlyCore(at coreLocation, contextName, kubeconfigName string) ([]core, error) {
+	config, err := c.configFor(at.kubeconfig, at.context)
+	if err != nil {
+		var given []string
+		if at.context != "" {
+			given = append(given, contextName+at.context)
+		}
+		if at.kubeconfig != "" {
+			given = append(given, kubeconfigName+at.kubeconfig)
+		}
+		return nil, fmt.Errorf("core cluster of %s: %w", strings.Join(given, " and "), err)
 	}
-	if c.coreKubeconfig != "" {
-		given = append(given, "--core-kubeconfig "+c.coreKubeconfig)
-	}
-	return given
+	one, err := newCore("", config)
+	return []core{one}, err
 }
 
 func (c *clusterFinder) coresFromFlags() ([]core, error) {

@@ -121,6 +121,20 @@ func TestCoresFromEnvironment(t *testing.T) {
 	}
 }
 
+func TestFlagsReplaceCoresFromEnvironment(t *testing.T) {
+	hub := testplane.Config(t)
+	path := writeContexts(t, "hub", map[string]*rest.Config{"hub": hub})
+	t.Setenv("BREAKWATER_CORE_CONTEXT", "elsewhere")
+	for _, arguments := range [][]string{{"--core", "east=" + path}, {"--kubeconfig", path, "--core-context", "hub"}, {"--core-kubeconfig", path}} {
+		cores, err := parsedFinder(t, arguments...).Cores(t.Context())
+		if err != nil || len(cores) != 1 || cores[0].Config.Host != hub.Host {
+			t.Errorf("%v: %v, %v", arguments, cores, err)
+		}
+	}
+	_, err := parsedFinder(t, "--kubeconfig", path).Cores(t.Context())
+	wantErrors(t, err, []string{"core cluster of BREAKWATER_CORE_CONTEXT=elsewhere"})
+}
+
 func TestCoresKeepImpersonation(t *testing.T) {
 	path := writeContexts(t, "hub", map[string]*rest.Config{"hub": testplane.Config(t)})
 	c := parsedFinder(t, "--kubeconfig", path, "--core-context", "hub", "--as", "eve", "--as-group", "ops", "--request-timeout", "7s")

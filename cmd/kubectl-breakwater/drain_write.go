@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -42,11 +43,40 @@ func planText(p drainPlan, wide, coloured bool) string {
 	if len(p.Blocked) > 0 {
 		b.WriteString(bad.apply("These pods block the drain", coloured) + "\n" + denialsText(p.Blocked, true) + "\n")
 	}
-	fmt.Fprintf(&b, "%s in cell %s in %s, about %s: %s\n", printable.Count(len(p.Nodes), "node"), p.Cell, printable.Count(len(p.Waves), "wave"),
-		roundedDuration(p.Takes), strings.Join(p.Nodes, ", "))
+	b.WriteString(planSummary(p))
 	b.WriteString(wavesTable(p.Waves, wide, coloured))
 	b.WriteString(leftOutText(p.LeftOut, p.Notes, wide))
 	return b.String()
+}
+
+// planSummary says how long the drain takes, or which nodes cannot be drained. A pod that blocks never goes, so that a duration would mislead.
+func planSummary(p drainPlan) string {
+	if len(p.Nodes) == 0 {
+		return "" // the aborts say it
+	}
+	var blocked, free []string
+	for _, node := range p.Nodes {
+		if slices.ContainsFunc(p.Blocked, func(r drain.Refusal) bool { return r.Node == node }) {
+			blocked = append(blocked, node)
+		} else {
+			free = append(free, node)
+		}
+	}
+	waves := fmt.Sprintf("%s, about %s", printable.Count(len(p.Waves), "wave"), roundedDuration(p.Takes))
+	switch {
+	case len(p.Blocked) > 0 && len(p.Waves) == 0:
+		return fmt.Sprintf("Cannot be drained in cell %s: %s; no pod can go now\n", p.Cell, strings.Join(blocked, ", "))
+	case len(p.Blocked) > 0:
+		text := fmt.Sprintf("Cannot be drained in cell %s: %s; the other pods can go in %s\n", p.Cell, strings.Join(blocked, ", "), waves)
+		if len(free) > 0 {
+			text += fmt.Sprintf("Can be drained: %s\n", strings.Join(free, ", "))
+		}
+		return text
+	case len(p.Waves) == 0:
+		return fmt.Sprintf("No pod has to go from %s in cell %s\n", strings.Join(p.Nodes, ", "), p.Cell)
+	default:
+		return fmt.Sprintf("%s in cell %s in %s: %s\n", printable.Count(len(p.Nodes), "node"), p.Cell, waves, strings.Join(p.Nodes, ", "))
+	}
 }
 
 func abortsText(aborts []drain.Abort, coloured bool) string {

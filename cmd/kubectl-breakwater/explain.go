@@ -158,6 +158,7 @@ type cellAccess struct {
 	*live.Cluster
 	cores  []live.Core
 	config *rest.Config
+	source connectionSource
 }
 
 // openCell returns the named cell, or else the cell of the current context.
@@ -175,7 +176,7 @@ func (p *plugin) openCell(ctx context.Context, cell string) (cellAccess, error) 
 	if err != nil {
 		return cellAccess{}, err
 	}
-	at := cellAccess{config: found.Config}
+	at := cellAccess{config: found.Config, source: found.Source}
 	for _, core := range cores {
 		// This is the chart's default name of the only core (core.name).
 		at.cores = append(at.cores, live.Core{Name: cmp.Or(core.Name, "core"), Reader: core})

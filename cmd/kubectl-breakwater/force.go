@@ -90,9 +90,13 @@ func (f *forceFlags) run(ctx context.Context, name string) error {
 		_, _ = fmt.Fprintf(f.Out, "pod/%s is annotated: %q\n", name, reason)
 	}
 	if !f.remove {
-		_, err = fmt.Fprintf(f.Out, "Remove it with: kubectl delete pod %s -n %s\nUndo with: kubectl annotate pod %s -n %s %s- %s-\n",
-			name, namespace, name, namespace, v1alpha1.AnnotationForceDelete, v1alpha1.AnnotationForceReason)
-		return err
+		where := " -n " + namespace + f.clusters.kubectlFlags(at.Cell)
+		if at.source == fromSecret {
+			_, err = fmt.Fprintf(f.Out, "In the cluster of cell %s:\n", at.Cell)
+		}
+		_, writeErr := fmt.Fprintf(f.Out, "Remove it with: kubectl delete pod %s%s\nUndo with: kubectl annotate pod %s%s %s- %s-\n",
+			name, where, name, where, v1alpha1.AnnotationForceDelete, v1alpha1.AnnotationForceReason)
+		return errors.Join(err, writeErr)
 	}
 	options := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &pod.UID}}
 	if err := at.Client.CoreV1().Pods(namespace).Delete(ctx, name, options); err != nil {
@@ -116,7 +120,7 @@ func (p *plugin) openCellWithoutCores(ctx context.Context, cell string) (cellAcc
 	if found, err := p.clusters.CurrentCell(ctx); cell == "" && err == nil {
 		cell = found.Cell
 	}
-	at = cellAccess{config: config}
+	at = cellAccess{config: config, source: fromCurrentContext}
 	at.Cluster, err = live.NewCluster(cmp.Or(cell, "here"), config)
 	return at, err
 }

@@ -61,7 +61,7 @@ func floorLocation(v *status.Protector) string {
 	switch {
 	case v.Policy != "":
 		return "in " + v.Policy
-	case v.Source != "":
+	case v.Generated:
 		return "on " + v.Source + ", from which it was generated, or in its policy"
 	default:
 		return "in the PodProtector"

@@ -47,6 +47,9 @@ func write[T any](o *output, out io.Writer, value T, table func(T) string) error
 	if err != nil {
 		return fmt.Errorf("write %s: %w", o.format, err)
 	}
+	if located, ok := out.(*printedCommands); ok && (o.format == "json" || o.format == "yaml") {
+		out = located.to
+	}
 	_, err = out.Write(text)
 	return err
 }

@@ -18,6 +18,8 @@ type plugin struct {
 	now      func() time.Time
 	// colour is the value of --color.
 	colour string
+	// printed are the writers of the streams.
+	printed []*printedCommands
 }
 
 // newPlugin makes all output to the streams printable. Tables and lines are built from printable values in addition, because only there
@@ -27,9 +29,9 @@ func newPlugin(streams genericiooptions.IOStreams) *plugin {
 	for _, c := range []textStyle{strong, soft, good, warn, bad} {
 		keep = append(keep, c.escape())
 	}
-	streams.Out = printable.Writer{To: streams.Out, Keep: keep}
-	streams.ErrOut = printable.Writer{To: streams.ErrOut}
-	return &plugin{IOStreams: streams, clusters: newClusterFinder(), now: time.Now}
+	out, errOut := &printedCommands{to: printable.Writer{To: streams.Out, Keep: keep}}, &printedCommands{to: printable.Writer{To: streams.ErrOut}}
+	streams.Out, streams.ErrOut = out, errOut
+	return &plugin{IOStreams: streams, clusters: newClusterFinder(), now: time.Now, printed: []*printedCommands{out, errOut}}
 }
 
 func (p *plugin) bind(root *cobra.Command) {
@@ -46,8 +48,11 @@ func (p *plugin) bind(root *cobra.Command) {
 	}
 }
 
-// check validates the flags that all commands share.
-func (p *plugin) check() error {
+// prepare takes the flags of a command that is about to run. It returns an error if those that all commands share are invalid.
+func (p *plugin) prepare(running *cobra.Command) error {
+	for _, w := range p.printed {
+		w.setLocations(running)
+	}
 	if !slices.Contains(colours(), p.colour) {
 		return fmt.Errorf("--color %q: want auto, always or never", p.colour)
 	}

@@ -22,7 +22,7 @@ API server calls Breakwater for that cell, or else the kubeconfig in the Cell's 
 		Annotations:       map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl breakwater"},
 		SilenceUsage:      true,
 		SilenceErrors:     true,
-		PersistentPreRunE: func(*cobra.Command, []string) error { return p.check() },
+		PersistentPreRunE: func(running *cobra.Command, _ []string) error { return p.prepare(running) },
 	}
 	root.SetIn(streams.In)
 	root.SetOut(p.Out)

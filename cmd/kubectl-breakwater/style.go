@@ -5,8 +5,6 @@ import (
 	"os"
 
 	"golang.org/x/term"
-
-	"github.com/breakwater-k8s/breakwater/internal/core/printable"
 )
 
 // textStyle is a text style: the parameters of an SGR sequence. The output never conveys information by color alone.
@@ -34,7 +32,7 @@ func (p *plugin) coloured(out io.Writer) bool {
 	case "never":
 		return false
 	}
-	file, ok := printable.Unwrap(out).(*os.File)
+	file, ok := underneath(out).(*os.File)
 	return ok && term.IsTerminal(int(file.Fd())) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
 

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"golang.org/x/term"
-
-	"github.com/breakwater-k8s/breakwater/internal/core/printable"
 )
 
 // tableOptions are the options that tables of several kinds share.
@@ -46,7 +44,7 @@ func (o tableOptions) leadingCells(namespace, core string) (row []tableCell) {
 
 // widthOf returns the width of a terminal, or 0 if out is not a terminal.
 func widthOf(out io.Writer) int {
-	file, ok := printable.Unwrap(out).(*os.File)
+	file, ok := underneath(out).(*os.File)
 	if !ok {
 		return 0
 	}

@@ -11,8 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
-
-	"github.com/breakwater-k8s/breakwater/internal/core/printable"
 )
 
 const (
@@ -57,7 +55,7 @@ func (f *watchFlags) run(ctx context.Context, names []string) error {
 	for _, c := range cores {
 		b.startWatches(ctx, c)
 	}
-	out, ok := printable.Unwrap(f.Out).(*os.File)
+	out, ok := underneath(f.Out).(*os.File)
 	in, okToo := f.In.(*os.File)
 	if ok && okToo && term.IsTerminal(int(out.Fd())) && term.IsTerminal(int(in.Fd())) && os.Getenv("TERM") != "dumb" {
 		return f.draw(ctx, b, in, out)

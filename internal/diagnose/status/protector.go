@@ -13,6 +13,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/brake"
+	"github.com/breakwater-k8s/breakwater/internal/core/policy"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
@@ -24,9 +25,11 @@ type Protector struct {
 	Name      string `json:"name"`
 	// Source is the workload that the protector was generated from or targets, such as Deployment/web. Policy is the policy that
 	// generated it.
-	Source  string    `json:"source,omitempty"`
-	Policy  string    `json:"policy,omitempty"`
-	Created time.Time `json:"created"`
+	Source string `json:"source,omitempty"`
+	// Generated reports whether the generator made the protector. Otherwise a user did.
+	Generated bool      `json:"generated,omitempty"`
+	Policy    string    `json:"policy,omitempty"`
+	Created   time.Time `json:"created"`
 
 	Floor Floor `json:"floor"`
 	// Criterion is the state in which a pod counts.
@@ -84,7 +87,7 @@ type Condition struct {
 func Of(core string, p *v1alpha1.PodProtector, cells []v1alpha1.Cell, now time.Time) Protector {
 	p = WithoutCountsUntil(p, RestoredVersion(cells...))
 	v := Protector{
-		Core: core, Namespace: p.Namespace, Name: p.Name, Source: sourceName(p), Policy: p.Annotations[v1alpha1.AnnotationPolicy],
+		Core: core, Namespace: p.Namespace, Name: p.Name, Source: sourceName(p), Generated: policy.IsGenerated(p), Policy: p.Annotations[v1alpha1.AnnotationPolicy],
 		Created: p.CreationTimestamp.Time, Floor: floorOf(p), Criterion: string(cmp.Or(p.Spec.Criterion, v1alpha1.CriterionAvailable)),
 		Allowed: quota.Allowed(p), Cells: contributionsOf(p, cells, now), Spread: spreadOf(p), Conditions: conditionsOf(p.Status.Conditions),
 		AboveExpected: AboveExpected(p),

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/breakwater-k8s/breakwater/internal/core/printable"
+)
+
+// printedCommands writes text in which each command of the plugin has the flags that locate the clusters of the running command. Without them a user
+// who repeats the command would ask another cluster. Variables of the environment stay, and need no flags.
+type printedCommands struct {
+	to io.Writer
+	// locations are the flags of any command. The commands in cellCommands also take the flag --cell in cell.
+	locations, cell string
+	cellCommands    []string
+	// names matches commands of the plugin with the name of the command; nil if there is nothing to add.
+	names *regexp.Regexp
+}
+
+// setLocations takes the flags of the running command.
+func (p *printedCommands) setLocations(running *cobra.Command) {
+	var names []string
+	for _, c := range running.Root().Commands() {
+		names = append(names, c.Name())
+		if c.Flags().Lookup("cell") != nil {
+			p.cellCommands = append(p.cellCommands, c.Name())
+		}
+	}
+	for _, name := range []string{"kubeconfig", "context", "core-context", "core-kubeconfig", "core", "cell-context"} {
+		p.locations += flagText(running.Flags().Lookup(name))
+	}
+	p.cell = flagText(running.Flags().Lookup("cell"))
+	if p.locations+p.cell != "" {
+		p.names = regexp.MustCompile(`kubectl breakwater (` + strings.Join(names, "|") + `)\b`)
+	}
+}
+
+// flagText returns a flag as a user would repeat it, with a space before it; nothing if the user did not set it.
+func flagText(f *pflag.Flag) (text string) {
+	if f == nil || !f.Changed {
+		return ""
+	}
+	values := []string{f.Value.String()}
+	if several, ok := f.Value.(pflag.SliceValue); ok {
+		values = several.GetSlice()
+	}
+	for _, value := range values {
+		text += " --" + f.Name + " " + shellWord(value)
+	}
+	return text
+}
+
+// shellWord quotes a text as one word of a POSIX shell, if that is necessary.
+func shellWord(text string) string {
+	isPlain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-./:=@%+,", r)
+	}
+	if text != "" && strings.IndexFunc(text, func(r rune) bool { return !isPlain(r) }) < 0 {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
+// underneath returns the writer to which the output of a command finally goes.
+func underneath(out io.Writer) io.Writer {
+	if located, ok := out.(*printedCommands); ok {
+		out = located.to
+	}
+	return printable.Unwrap(out)
+}
+
+// Write implements io.Writer.
+func (p *printedCommands) Write(text []byte) (int, error) {
+	if p.names == nil {
+		return p.to.Write(text)
+	}
+	located := p.names.ReplaceAllStringFunc(string(text), func(found string) string {
+		flags := p.locations
+		if slices.Contains(p.cellCommands, found[strings.LastIndex(found, " ")+1:]) {
+			flags += p.cell
+		}
+		return found + flags
+	})
+	if _, err := io.WriteString(p.to, located); err != nil {
+		return 0, err
+	}
+	return len(text), nil
+}

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/drain"
+)
+
+func TestPrintedCommandsHaveTheFlagsOfTheRunningOne(t *testing.T) {
+	const text = "run kubectl breakwater force pod/web -n shop, then kubectl breakwater cells; kubectl breakwater is a plugin\n"
+	for claim, c := range map[string]struct {
+		arguments []string
+		want      string
+	}{
+		"none": {[]string{"explain"}, text},
+		"a context": {
+			[]string{"explain", "--context", "worker-1"},
+			"run kubectl breakwater force --context worker-1 pod/web -n shop, then kubectl breakwater cells --context worker-1; kubectl breakwater is a plugin\n",
+		},
+		"a cell, which only some commands take": {
+			[]string{"explain", "--cell", "worker-2", "--core-context", "my hub"},
+			"run kubectl breakwater force --core-context 'my hub' --cell worker-2 pod/web -n shop, then kubectl breakwater cells --core-context 'my hub'; " +
+				"kubectl breakwater is a plugin\n",
+		},
+		"several cores": {
+			[]string{"status", "--core", "a=x", "--core", "b=it's"},
+			"run kubectl breakwater force --core a=x --core 'b=it'\\''s' pod/web -n shop, then kubectl breakwater cells --core a=x --core 'b=it'\\''s'; " +
+				"kubectl breakwater is a plugin\n",
+		},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			streams, _, _, _ := genericiooptions.NewTestIOStreams()
+			running, arguments, err := rootCommand(streams).Find(c.arguments)
+			if err == nil {
+				err = running.ParseFlags(arguments)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			var out bytes.Buffer
+			w := &printedCommands{to: &out}
+			w.setLocations(running)
+			if n, err := w.Write([]byte(text)); err != nil || n != len(text) || out.String() != c.want {
+				t.Errorf("Write() = %d, %v and wrote %q, want %q", n, err, out.String(), c.want)
+			}
+		})
+	}
+}
+
+func TestPlanSummary(t *testing.T) {
+	blocked := []drain.Refusal{{Pod: "shop/web-0", Node: "a"}}
+	waves := []drain.Wave{{}}
+	for want, plan := range map[string]drain.Plan{
+		"":                                    {Nodes: []string{}},
+		"No pod has to go from a in cell c\n": {Nodes: []string{"a"}},
+		"1 node in cell c in 1 wave, about 2s: a\n":           {Nodes: []string{"a"}, Waves: waves, Takes: drain.Span(2 * time.Second)},
+		"Cannot be drained in cell c: a; no pod can go now\n": {Nodes: []string{"a"}, Blocked: blocked},
+		"Cannot be drained in cell c: a; the other pods can go in 1 wave, about 2s\nCan be drained: b\n": {
+			Nodes: []string{"a", "b"}, Waves: waves, Blocked: blocked, Takes: drain.Span(2 * time.Second),
+		},
+	} {
+		if got := planSummary(drainPlan{Cell: "c", Plan: plan}); got != want {
+			t.Errorf("planSummary() = %q, want %q", got, want)
+		}
+	}
+}
