@@ -41,7 +41,7 @@ func (d *memoryFixture) wantLost(t *testing.T) {
 	if answer.Allowed || answer.Verdict != "Vanished" || answer.Status.Code != 429 {
 		t.Fatalf("answer %+v, want it refused with 429 since the protector vanished", answer)
 	}
-	for _, part := range []string{`PodProtector default/web in core cluster "core" no longer exists although it was not released`, "restored", "breakwater.dev/exempt=true"} {
+	for _, part := range []string{`PodProtector default/web in core cluster "core" no longer exists although it was not released`, "restored", "kubectl breakwater force pod/web-0 -n default"} {
 		if !strings.Contains(answer.Status.Message, part) {
 			t.Errorf("message %q, want it to say %q", answer.Status.Message, part)
 		}

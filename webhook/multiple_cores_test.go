@@ -111,7 +111,7 @@ func TestUnreachableCoreRefusesOnlyItsOwnProtectors(t *testing.T) {
 			}
 			for _, err := range l.removeAll(deletion, []*corev1.Pod{both, theirs}) {
 				wantRefused(t, err, "could not be reserved with PodProtector "+l.namespace+`/other in core cluster "second"`,
-					"try again, or in an emergency label the namespace "+v1alpha1.LabelExempt+"=true")
+					"try again, or in an emergency force this pod alone, in this cluster: kubectl breakwater force pod/")
 			}
 			l.awaitReserved("web", 1) // the reservation for the pod that both protect is given back
 			core.heal()
@@ -144,7 +144,7 @@ func TestRefusesUntilAllCoresAreRead(t *testing.T) {
 			r.guard(withTimeout(5))
 			for _, remove := range removalMethods() {
 				wantRefused(t, remove(l, pod), `the PodProtectors of core cluster "second" have not been read yet`,
-					"try again, or in an emergency label the namespace "+v1alpha1.LabelExempt+"=true")
+					"try again, or in an emergency force this pod alone, in this cluster: kubectl breakwater force pod/")
 			}
 			l.wantReserved("web", 0)
 			core.heal()

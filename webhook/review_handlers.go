@@ -164,6 +164,7 @@ func reviewTimeout(r *http.Request) time.Duration {
 
 // writeAnswer sends the answer to a review of a cell; an empty cell means that the review belongs to no cell.
 func (s *Server) writeAnswer(w http.ResponseWriter, review *admissionv1.AdmissionReview, cell string, answer removal.Answer) {
+	answer = answer.WithHelp(s.HelpURL)
 	audit := answer.Audit()
 	if cell != "" {
 		audit[v1alpha1.AuditCell] = cell

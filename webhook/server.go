@@ -42,6 +42,8 @@ type Server struct {
 	// Drain is how long the server still accepts reviews after ctx of Start has ended, while its endpoint is taken out
 	// of service.
 	Drain time.Duration
+	// HelpURL is the page that refusals name; empty for none.
+	HelpURL string
 	// Audit admits all removals that would be refused, with a warning.
 	Audit bool
 

@@ -23,7 +23,7 @@ func TestUnresponsiveCoreRefusesInTime(t *testing.T) {
 	for _, err := range l.removeAll(deletion, pods) {
 		// The API server's own timeout would not contain this message.
 		wantRefused(t, err, "could not be reserved with PodProtector "+l.namespace+`/web in core cluster "core" (no answer in time)`,
-			"try again, or in an emergency label the namespace "+v1alpha1.LabelExempt+"=true")
+			"try again, or in an emergency force this pod alone, in this cluster: kubectl breakwater force pod/")
 	}
 	if left := l.remaining(); left != 2 {
 		t.Errorf("%d pods are left, want 2", left)

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net"
 	"net/netip"
+	"net/url"
 	"slices"
 	"time"
 
@@ -89,6 +90,7 @@ configuration with breakwater webhook-config --root-guard.`,
 	flags.DurationVar(&f.server.Drain, "drain", 0, "how long to continue accepting reviews after SIGTERM, while the endpoint is removed")
 	flags.StringArrayVar(&f.peers, "peer", nil, "`HOST:PORT` of other replicas; HOST may resolve to several addresses (a headless Service); may be repeated")
 	flags.StringVar(&f.advertise, "advertise", "", "`IP:PORT` at which other replicas reach this one; required with --peer")
+	flags.StringVar(&f.server.HelpURL, "refusal-help-url", "", "`URL` of a page of yours that each refusal names")
 	flags.BoolVar(&f.server.Audit, "audit", false, "allow every removal that would be denied, and every pod that a scheduling policy rejects, with a warning for the client: a trial mode that protects nothing")
 	flags.BoolVar(&f.retryDenied, "nudge", true, "when budget returns, wake the controllers whose removals were denied (an annotation on their objects), and retry abandoned evictions: from tainted nodes, and of pods whose owner was deleted; release pods to a controller that was deleted and created again")
 	flags.BoolVar(&f.scheduling, "scheduling", false, "apply PodSchedulingPolicies and ClusterPodSchedulingPolicies to pods and workloads, and the spreads of PodProtectors to pods")
@@ -114,6 +116,9 @@ func (f *webhookFlags) validate() error {
 	}
 	if len(f.server.ClientNames) > 0 && f.server.ClientCAFile == "" {
 		all = append(all, errors.New("--client-name needs --client-ca, the CA that signed the certificates of these clients"))
+	}
+	if at, err := url.Parse(f.server.HelpURL); f.server.HelpURL != "" && (err != nil || at.Scheme != "https" && at.Scheme != "http" || at.Host == "") {
+		all = append(all, fmt.Errorf("--refusal-help-url %q: want https://HOST/PATH", f.server.HelpURL))
 	}
 	if f.server.Drain < 0 || f.server.Drain > time.Minute {
 		all = append(all, fmt.Errorf("--drain %s: want from 0s to 1m", f.server.Drain))

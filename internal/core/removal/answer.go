@@ -73,6 +73,17 @@ func (a Answer) Audit() map[string]string {
 	return audit
 }
 
+// WithHelp adds the URL of a page that explains denials to a denial that clients may repeat.
+func (a Answer) WithHelp(url string) Answer {
+	if url == "" || a.Allowed || a.Status.Code != codeTooManyRequests {
+		return a
+	}
+	status := *a.Status
+	status.Message += " See " + url
+	a.Status = &status
+	return a
+}
+
 // AdmitInAuditMode admits a denied removal and warns the client. It is for a trial, in which nothing is protected.
 func (a Answer) AdmitInAuditMode() Answer {
 	if a.Allowed {

@@ -60,6 +60,9 @@ func IsDisruptionBudgetDenial(err error) bool {
 func denialMessage(c Charge, verdict quota.Verdict, r Request) string {
 	b := verdict.Budget
 	why, remedy := DenialReason(c, verdict)
+	if verdict.Outcome == quota.DeniedVanished || verdict.Outcome == quota.DeniedRestored {
+		remedy += ", or " + forceHint(r)
+	}
 	remedy += ownerAdvice(verdict.Outcome, r)
 	return fmt.Sprintf("Breakwater refuses to %s pod %q: PodProtector %s %s (floor %d, available %d, removals under way %d); %s.",
 		r.verb(), r.PodName, describeCharge(c), why, b.Floor, b.Available, b.Reserved, remedy)
@@ -118,10 +121,10 @@ func denialReason(c Charge, verdict quota.Verdict) (why, remedy string) {
 		remedy = "set spec.expectedReplicas, or set minAvailable to a number"
 	case quota.DeniedVanished:
 		why = "no longer exists although it was not released, and stays in force"
-		remedy = "try again when the generator has restored it or you have created it again, delete it then to end its protection, or " + exemptHint
+		remedy = "try again when the generator has restored it or you have created it again, or delete it then to end its protection"
 	case quota.DeniedRestored:
 		why = "was restored, or its core cluster was, and not all of its cells have been counted again"
-		remedy = "try again when the admission deadline of the cells has passed and their aggregators have written, or " + exemptHint
+		remedy = "try again when the admission deadline of the cells has passed and their aggregators have written"
 	case quota.DeniedNameless:
 		why = "cannot reserve the removal of a pod without a UID"
 		remedy = "the review is malformed: report this as a bug"
@@ -177,13 +180,19 @@ func (r Request) verb() string {
 
 func describeCharge(c Charge) string { return fmt.Sprintf("%s in core cluster %q", c.Key, c.Core) }
 
+// forceHint names the narrowest way to remove a pod that is refused: it removes this pod, and is charged and audited.
+func forceHint(r Request) string {
+	return fmt.Sprintf("in an emergency force this pod alone, in this cluster: kubectl breakwater force pod/%s -n %s --reason TEXT", r.PodName, r.Namespace)
+}
+
+// exemptHint names the way to remove pods where the webhook cannot see that one is forced.
 const exemptHint = "in an emergency label the namespace " + v1alpha1.LabelExempt + "=true in this cluster to remove pods unguarded"
 
 // DenyUnreachable denies a removal that could not be reserved with a protector, and gives the reason.
 func DenyUnreachable(charges []Charge, c Charge, r Request, reason string) Answer {
 	answer := tooManyRequests(VerdictUnreachable, fmt.Sprintf(
 		"Breakwater refuses to %s pod %q: the removal could not be reserved with PodProtector %s (%s); try again, or %s.",
-		r.verb(), r.PodName, describeCharge(c), reason, exemptHint))
+		r.verb(), r.PodName, describeCharge(c), reason, forceHint(r)))
 	answer.Protectors, answer.DeniedBy = chargeNames(charges), &c
 	return answer
 }
@@ -192,7 +201,7 @@ func DenyUnreachable(charges []Charge, c Charge, r Request, reason string) Answe
 func DenyUnknown(r Request, err error) Answer {
 	return tooManyRequests(VerdictUnknown, fmt.Sprintf(
 		"Breakwater refuses to %s pod %q, since its protectors cannot be determined: %v; try again, or %s.",
-		r.verb(), r.PodName, err, exemptHint))
+		r.verb(), r.PodName, err, forceHint(r)))
 }
 
 // DenyUnreadablePod denies the removal of a pod that cannot be read.

@@ -94,3 +94,35 @@ func TestDenialToTheGarbageCollectorSaysWhatRecovers(t *testing.T) {
 		}
 	}
 }
+
+func TestHelpIsAddedToDenialsThatClientsMayRepeat(t *testing.T) {
+	const help = "https://wiki.example/removals"
+	r := removal.Request{PodName: "web-0", Namespace: "shop"}
+	denied := removal.DenyUnknown(r, errors.New("no answer"))
+	for claim, c := range map[string]struct {
+		answer removal.Answer
+		url    string
+		want   bool
+	}{
+		"a denial":                  {denied, help, true},
+		"no page":                   {denied, "", false},
+		"a pod that does not exist": {removal.DenyNoPod("worker-1", r), help, false},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			before := c.answer.Status.Message
+			got := c.answer.WithHelp(c.url).Status.Message
+			if has := strings.HasSuffix(got, " See "+help); has != c.want || !strings.HasPrefix(got, before) {
+				t.Errorf("WithHelp() has the message %q, want a help page: %v", got, c.want)
+			}
+			if c.answer.Status.Message != before {
+				t.Error("WithHelp() changed the answer")
+			}
+		})
+	}
+	if allowed := removal.AllowUncharged(removal.VerdictNotAvailable).WithHelp(help); allowed.Status != nil {
+		t.Errorf("WithHelp() of an admission = %+v, want no status", allowed)
+	}
+	if got := denied.Status.Message; !strings.Contains(got, "kubectl breakwater force pod/web-0 -n shop --reason TEXT") || strings.Contains(got, "exempt") {
+		t.Errorf("message %q, want the narrowest way to remove the pod", got)
+	}
+}
