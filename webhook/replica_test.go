@@ -46,6 +46,8 @@ type replicaOptions struct {
 	nodeGuard bool
 	// retrier makes the replica wake controllers, and release pods to successors.
 	retrier bool
+	// probeInterval is the interval at which the replica probes its cores; 0 is never.
+	probeInterval time.Duration
 	// beforeStart is called when the replica is set up and has not read any protector.
 	beforeStart func()
 }
@@ -105,6 +107,7 @@ func (l *fixture) start(change ...func(*replicaOptions)) *replica {
 		NodeGuard:      s.nodeGuard,
 		EnableRetrier:  s.retrier,
 		Metrics:        r.metrics,
+		ProbeInterval:  s.probeInterval,
 	})
 	if err != nil {
 		l.Fatal(err)

@@ -33,7 +33,8 @@ func (s *chargeReserver) reserveAll(ctx context.Context, charges []removal.Charg
 		attempted := reservation{protector: s.cores.ref(c), claim: &quota.Claim{}}
 		result, err := attempted.protector.core.reserver.reserve(ctx, c.Key, historyOp{removal: c.AttemptFor(attempt), claim: attempted.claim})
 		if err != nil {
-			if ctx.Err() == nil {
+			isSilent := errors.As(err, &silentCoreError{})
+			if ctx.Err() == nil && !isSilent {
 				s.log.Error(err, "Could not reserve removal", "protector", c.String(), "pod", attempt.PodName)
 			}
 			if attempt.Force {
@@ -43,8 +44,10 @@ func (s *chargeReserver) reserveAll(ctx context.Context, charges []removal.Charg
 				forced = &removal.Override{Verdict: removal.VerdictUnreachable, DeniedBy: &c}
 				continue // the removal is admitted anyway, so all reservations must stay
 			}
-			// The batch may have been written despite the error.
-			s.returner.giveBack(ctx, append(reserved, attempted), attempt)
+			if !isSilent { // otherwise the batch may have been written despite the error
+				reserved = append(reserved, attempted)
+			}
+			s.returner.giveBack(ctx, reserved, attempt)
 			return removal.DenyUnreachable(charges, c, r, clientReason(err))
 		}
 		verdict := verdictOf(c, result)

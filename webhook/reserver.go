@@ -8,9 +8,12 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/breakwater-k8s/breakwater/internal/batch"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
@@ -29,13 +32,25 @@ type reserver struct {
 	metrics  *metrics
 	spans    *operationTracer
 	log      logr.Logger
+	// probe tells whether the API server of the core answers; nil if nothing probes it.
+	probe *clusters.Probe
 }
 
-// reserve makes a reservation. It joins a batch of this replica or, in contention, a batch of the replica that all of
+// silentCoreError is the error of a reservation with a core that is known not to answer. Nothing was sent to it.
+type silentCoreError struct{ since time.Time }
+
+func (e silentCoreError) Error() string {
+	return "the core cluster has not answered since " + e.since.UTC().Format(time.TimeOnly) + "Z"
+}
+
+// reserve makes a reservation, unless the core is known not to answer: then every request would wait for its deadline. It joins a batch of this replica or, in contention, a batch of the replica that all of
 // them choose. A replica that returns no valid answer is not asked again for suspectDuration.
 func (r *reserver) reserve(ctx context.Context, key types.NamespacedName, op historyOp) (result opResult, err error) {
 	ctx, end := r.spans.startReserve(ctx, key)
 	defer func() { end(result, err) }()
+	if since, isSilent := r.probe.SilentSince(); isSilent {
+		return opResult{}, silentCoreError{since}
+	}
 	r.underWay.Add(1)
 	defer r.underWay.Add(-1)
 	if r.forwarder != nil && r.isContended(key) {
@@ -68,7 +83,11 @@ func (r *reserver) enqueue(ctx context.Context, key types.NamespacedName, op his
 	spans, end := r.spans.startWait(ctx)
 	defer end()
 	op.spans = spans
-	return r.batches.Do(ctx, key, op)
+	result, err := r.batches.Do(ctx, key, op)
+	if err != nil && apierrors.ReasonForError(err) == metav1.StatusReasonUnknown { // it is no answer of an API server
+		r.probe.Suspect()
+	}
+	return result, err
 }
 
 // giveBack gives a reservation back.

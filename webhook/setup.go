@@ -38,7 +38,7 @@ type Options struct {
 	NodeGuard bool
 	// Metrics is the registry for the webhook's metrics.
 	Metrics prometheus.Registerer
-	// ProbeInterval is the interval at which the webhook probes the readiness of each core cluster, for metrics; 0
+	// ProbeInterval is the interval at which the webhook probes each core cluster, for metrics and to refuse at once while it does not answer; 0
 	// disables it.
 	ProbeInterval time.Duration
 	// Tracer creates spans; nil creates none. The code that connects to the cores propagates its trace context to the
@@ -119,7 +119,7 @@ func addRetrier(mgr manager.Manager, options Options, cells *cells, metrics *met
 }
 
 // addCore adds a core cluster to the manager, with its registry of Cells and its probe.
-func addCore(mgr manager.Manager, name string, options Options, metrics *metrics, onChange func()) (*core, error) {
+func addCore(mgr manager.Manager, name string, options Options, metrics *metrics, onChange func()) (c *core, err error) {
 	source := options.Cores[name]
 	if source != cluster.Cluster(mgr) {
 		if err := mgr.Add(source); err != nil {
@@ -135,22 +135,22 @@ func addCore(mgr manager.Manager, name string, options Options, metrics *metrics
 	if err := mgr.Add(core); err != nil {
 		return nil, fmt.Errorf("add core cluster %s: %w", name, err)
 	}
-	if err := addProbe(mgr, metrics, name, source.GetConfig(), options.ProbeInterval); err != nil {
+	if core.reserver.probe, err = addProbe(mgr, metrics, name, source.GetConfig(), options.ProbeInterval); err != nil {
 		return nil, fmt.Errorf("probe core cluster %s: %w", name, err)
 	}
 	return core, nil
 }
 
-// addProbe adds a probe that exports whether a core cluster is ready.
-func addProbe(mgr manager.Manager, metrics *metrics, core string, config *rest.Config, interval time.Duration) error {
+// addProbe adds a probe that tells and exports whether a core cluster answers and is ready; nil without an interval.
+func addProbe(mgr manager.Manager, metrics *metrics, core string, config *rest.Config, interval time.Duration) (*clusters.Probe, error) {
 	if interval == 0 {
-		return nil
+		return nil, nil
 	}
 	probe, err := metrics.newProbe(core, config, interval)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return mgr.Add(probe)
+	return probe, mgr.Add(probe)
 }
 
 // NeedLeaderElection returns false: all replicas answer.

@@ -18,7 +18,7 @@ func TestUnresponsiveCoreRefusesInTime(t *testing.T) {
 	l.protect("web", 5, 7)
 	pods := l.pods(2)
 	core := l.proxied()
-	r := l.serve(core.asCore).guard(withTimeout(5))
+	r := l.serve(core.asCore, func(s *replicaOptions) { s.probeInterval = 100 * time.Millisecond }).guard(withTimeout(5))
 	core.stall()
 	for _, err := range l.removeAll(deletion, pods) {
 		// The API server's own timeout would not contain this message.
@@ -29,7 +29,23 @@ func TestUnresponsiveCoreRefusesInTime(t *testing.T) {
 		t.Errorf("%d pods are left, want 2", left)
 	}
 	r.waitInFlight(0)
-	// The core is still silent, so that nothing may wait for it.
+	// When the core is known to be silent, a refusal sends nothing to it and waits for nothing. When it answers again, removals are admitted.
+	l.eventually(func() string {
+		err := deletion(l, pods[0])
+		if err == nil || !strings.Contains(err.Error(), "has not answered since") {
+			return fmt.Sprintf("the deletion ends with %v", err)
+		}
+		return ""
+	})
+	core.heal()
+	l.eventually(func() string {
+		if err := deletion(l, pods[0]); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+	// Nothing may wait for a silent core.
+	core.stall()
 	if err := r.stop(); err != nil {
 		t.Errorf("stop: %v", err)
 	}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 )
 
@@ -17,12 +16,17 @@ const (
 	// ProbeEvery is how often components probe API servers.
 	ProbeEvery = 10 * time.Second
 	// probeTimeout bounds one request.
-	probeTimeout = 5 * time.Second
+	probeTimeout = 3 * time.Second
+	// silentProbeInterval is how often an API server is probed that did not answer, and silentAfter is how many probes in a row it must not answer
+	// to count as silent: a connection may break once.
+	silentProbeInterval = time.Second
+	silentAfter         = 2
 	// maxRoundTrip is the longest round trip from whose response the probe derives a clock offset.
 	maxRoundTrip = 2 * time.Second
 )
 
-// Probe requests /readyz of an API server periodically, and compares the clocks by the Date header of the response.
+// Probe requests /readyz of an API server periodically, and compares the clocks by the Date header of the response. It tells since when the API server
+// does not answer. A nil Probe knows nothing.
 type Probe struct {
 	every  time.Duration
 	url    *url.URL
@@ -31,14 +35,22 @@ type Probe struct {
 
 	up, ahead *prometheus.Desc
 
+	// suspected is signalled when a request got no answer, so that the API server is probed at once.
+	suspected chan struct{}
+
 	mu sync.Mutex
 	// last is the newest finding; nil before the first.
 	last *probeResult
+	// answered is when the API server last answered, and unanswered is the number of probes since then. silentSince is valid while they are enough.
+	answered    time.Time
+	unanswered  int
+	silentSince time.Time
 }
 
 // probeResult is the result of one probe.
 type probeResult struct {
-	up bool
+	// hasAnswered reports whether there was a response, up whether it says that the API server is ready.
+	hasAnswered, up bool
 	// ahead is how far the local clock is ahead of the API server's, with an error of half a second plus half the round trip. It is valid
 	// only if hasClock is true.
 	ahead    time.Duration
@@ -57,21 +69,62 @@ func NewProbe(config *rest.Config, every time.Duration, up, ahead *prometheus.De
 	if err != nil {
 		return nil, fmt.Errorf("address %q: %w", config.Host, err)
 	}
-	return &Probe{every: every, url: base.JoinPath("readyz"), client: client, now: time.Now, up: up, ahead: ahead}, nil
+	return &Probe{every: every, url: base.JoinPath("readyz"), client: client, now: time.Now, up: up, ahead: ahead, suspected: make(chan struct{}, 1)}, nil
 }
 
 // NeedLeaderElection is false: each process has its own clock and its own connection to the API server.
 func (p *Probe) NeedLeaderElection() bool { return false }
 
-// Start probes until ctx ends.
+// Start probes until ctx ends: periodically, more often while the API server does not answer, and at once when it is suspected.
 func (p *Probe) Start(ctx context.Context) error {
-	wait.NonSlidingUntilWithContext(ctx, func(ctx context.Context) {
-		result := p.probe(ctx)
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.last = &result
-	}, p.every)
+	for ctx.Err() == nil {
+		next := time.NewTimer(p.record(p.probe(ctx)))
+		select {
+		case <-next.C:
+		case <-p.suspected:
+		case <-ctx.Done():
+		}
+		next.Stop()
+	}
 	return nil
+}
+
+// record records a finding, and returns when to probe again.
+func (p *Probe) record(result probeResult) (next time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.last = &result
+	if result.hasAnswered {
+		p.answered, p.unanswered, p.silentSince = p.now(), 0, time.Time{}
+		return p.every
+	}
+	if p.unanswered++; p.silentSince.IsZero() {
+		if p.silentSince = p.answered; p.silentSince.IsZero() {
+			p.silentSince = p.now()
+		}
+	}
+	return min(p.every, silentProbeInterval)
+}
+
+// Suspect has the API server probed at once, because a request got no answer.
+func (p *Probe) Suspect() {
+	if p == nil {
+		return
+	}
+	select {
+	case p.suspected <- struct{}{}:
+	default:
+	}
+}
+
+// SilentSince returns when an API server that does not answer answered last; ok is false if it may answer.
+func (p *Probe) SilentSince() (since time.Time, ok bool) {
+	if p == nil {
+		return time.Time{}, false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.silentSince, p.unanswered >= silentAfter
 }
 
 // probe probes once. An API server that answers, but does not permit the request to /readyz, counts as ready.
@@ -88,7 +141,7 @@ func (p *Probe) probe(ctx context.Context) probeResult {
 		return probeResult{}
 	}
 	defer response.Body.Close()
-	result := probeResult{up: response.StatusCode < http.StatusInternalServerError}
+	result := probeResult{hasAnswered: true, up: response.StatusCode < http.StatusInternalServerError}
 	if date, err := http.ParseTime(response.Header.Get("Date")); err == nil {
 		result.ahead, result.hasClock = ahead(sent, p.now(), date)
 	}

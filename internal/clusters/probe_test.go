@@ -49,7 +49,7 @@ func TestProbeReportsAPIServer(t *testing.T) {
 	p.now = func() time.Time { return date.Add(time.Minute + time.Second/2) }
 	for code, want := range map[int]bool{http.StatusOK: true, http.StatusForbidden: true, http.StatusInternalServerError: false} {
 		status.Store(int32(code))
-		if got, want := p.probe(t.Context()), (probeResult{up: want, ahead: time.Minute, hasClock: true}); got != want {
+		if got, want := p.probe(t.Context()), (probeResult{hasAnswered: true, up: want, ahead: time.Minute, hasClock: true}); got != want {
 			t.Errorf("answer %d: %+v, want %+v", code, got, want)
 		}
 	}
@@ -57,4 +57,39 @@ func TestProbeReportsAPIServer(t *testing.T) {
 	if found := p.probe(t.Context()); found.up || found.hasClock {
 		t.Errorf("unreachable API server: %+v, want it down", found)
 	}
+}
+
+// A broken connection does not make an API server silent, and any answer ends its silence.
+func TestProbeTellsSinceWhenAnAPIServerIsSilent(t *testing.T) {
+	began := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+	now := began
+	p := &Probe{every: 10 * time.Second, now: func() time.Time { return now }, suspected: make(chan struct{}, 1)}
+	for i, step := range []struct {
+		answers bool
+		silent  time.Duration // since began; -1 if it may answer
+		next    time.Duration
+	}{
+		{false, -1, silentProbeInterval}, // never answered: it may still start
+		{false, 0, silentProbeInterval},
+		{true, -1, 10 * time.Second}, // at 2 s
+		{false, -1, silentProbeInterval},
+		{true, -1, 10 * time.Second}, // at 4 s
+		{false, -1, silentProbeInterval},
+		{false, 4 * time.Second, silentProbeInterval},
+		{false, 4 * time.Second, silentProbeInterval},
+		{true, -1, 10 * time.Second},
+	} {
+		next := p.record(probeResult{hasAnswered: step.answers})
+		since, isSilent := p.SilentSince()
+		if isSilent != (step.silent >= 0) || isSilent && !since.Equal(began.Add(step.silent)) || next != step.next {
+			t.Errorf("step %d: silent %v since %v, next probe after %v; want %+v", i, isSilent, since.Sub(began), next, step)
+		}
+		now = now.Add(time.Second)
+	}
+	p.Suspect()
+	p.Suspect() // blocks nobody
+	if _, isSilent := (*Probe)(nil).SilentSince(); isSilent {
+		t.Error("an API server that nothing probes is silent")
+	}
+	(*Probe)(nil).Suspect()
 }
