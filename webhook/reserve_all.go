@@ -33,10 +33,7 @@ func (s *chargeReserver) reserveAll(ctx context.Context, charges []removal.Charg
 		attempted := reservation{protector: s.cores.ref(c), claim: &quota.Claim{}}
 		result, err := attempted.protector.core.reserver.reserve(ctx, c.Key, historyOp{removal: c.AttemptFor(attempt), claim: attempted.claim})
 		if err != nil {
-			isSilent := errors.As(err, &silentCoreError{})
-			if ctx.Err() == nil && !isSilent {
-				s.log.Error(err, "Could not reserve removal", "protector", c.String(), "pod", attempt.PodName)
-			}
+			s.logFailure(ctx, err, c, attempt)
 			if attempt.Force {
 				if !apierrors.IsInvalid(err) { // an invalid charge would make every later write of the protector fail, too
 					attempted.protector.core.pendingCharges.add(c.Key, newPendingCharge(c.AttemptFor(attempt), c.Protector))
@@ -44,10 +41,7 @@ func (s *chargeReserver) reserveAll(ctx context.Context, charges []removal.Charg
 				forced = &removal.Override{Verdict: removal.VerdictUnreachable, DeniedBy: &c}
 				continue // the removal is admitted anyway, so all reservations must stay
 			}
-			if !isSilent { // otherwise the batch may have been written despite the error
-				reserved = append(reserved, attempted)
-			}
-			s.returner.giveBack(ctx, reserved, attempt)
+			s.returner.giveBack(ctx, append(reserved, perhapsMade(attempted, err)...), attempt)
 			return removal.DenyUnreachable(charges, c, r, clientReason(err))
 		}
 		verdict := verdictOf(c, result)
@@ -79,6 +73,21 @@ func (s *chargeReserver) reserveAll(ctx context.Context, charges []removal.Charg
 	answer := removal.AllowCharged(removal.VerdictReserved, admitting)
 	answer.Overridden = forced
 	return answer
+}
+
+// perhapsMade returns a reservation that failed: its batch may have been written despite the error, unless nothing was sent to a silent core.
+func perhapsMade(attempted reservation, err error) []reservation {
+	if errors.As(err, &silentCoreError{}) {
+		return nil
+	}
+	return []reservation{attempted}
+}
+
+// logFailure logs why a reservation failed, other than because the core is known not to answer: the metric of the core says that.
+func (s *chargeReserver) logFailure(ctx context.Context, err error, c removal.Charge, attempt quota.Removal) {
+	if ctx.Err() == nil && !errors.As(err, &silentCoreError{}) {
+		s.log.Error(err, "Could not reserve removal", "protector", c.String(), "pod", attempt.PodName)
+	}
 }
 
 // verdictOf returns the verdict of a result. A share that no longer exists denies: its protector decides now, or another share (rule S6).

@@ -32,7 +32,7 @@ type reserver struct {
 	metrics  *metrics
 	spans    *operationTracer
 	log      logr.Logger
-	// probe tells whether the API server of the core answers; nil if nothing probes it.
+	// probe reports whether the API server of the core answers; nil if nothing probes it.
 	probe *clusters.Probe
 }
 
@@ -43,8 +43,9 @@ func (e silentCoreError) Error() string {
 	return "the core cluster has not answered since " + e.since.UTC().Format(time.TimeOnly) + "Z"
 }
 
-// reserve makes a reservation, unless the core is known not to answer: then every request would wait for its deadline. It joins a batch of this replica or, in contention, a batch of the replica that all of
-// them choose. A replica that returns no valid answer is not asked again for suspectDuration.
+// reserve makes a reservation, unless the core is known not to answer: then every request would wait for its deadline. It joins a batch of this
+// replica or, in contention, a batch of the replica that all of them choose. A replica that returns no valid answer is not asked again for
+// suspectDuration.
 func (r *reserver) reserve(ctx context.Context, key types.NamespacedName, op historyOp) (result opResult, err error) {
 	ctx, end := r.spans.startReserve(ctx, key)
 	defer func() { end(result, err) }()

@@ -50,7 +50,7 @@ type cellList struct {
 
 func (f *cellsFlags) run(ctx context.Context, names []string) error {
 	names, err := cellResource.parseAll(names)
-	if err := errors.Join(err, f.output.check()); err != nil {
+	if err := errors.Join(err, f.check()); err != nil {
 		return err
 	}
 	cores, err := f.clusters.Cores(ctx)

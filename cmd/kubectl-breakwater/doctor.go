@@ -70,7 +70,7 @@ type diagnosis struct {
 }
 
 func (f *doctorFlags) run(ctx context.Context) error {
-	if err := f.output.check(); err != nil {
+	if err := f.check(); err != nil {
 		return err
 	}
 	for _, name := range f.checks {

@@ -62,7 +62,7 @@ The exit code is 0 if all nodes can be drained, and 2 if pods block the drain or
 
 func (f *drainPlanFlags) run(ctx context.Context, names []string) error {
 	names, err := nodeResource.parseAll(names)
-	if err := errors.Join(err, f.output.check()); err != nil {
+	if err := errors.Join(err, f.check()); err != nil {
 		return err
 	}
 	at, err := f.openCell(ctx, f.cell)

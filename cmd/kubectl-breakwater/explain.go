@@ -116,7 +116,7 @@ func parseOperation(text string) (v1alpha1.Operation, error) {
 
 func (f *explainFlags) run(ctx context.Context, name string) error {
 	operation, err := parseOperation(f.operation)
-	if err := errors.Join(err, f.output.check()); err != nil {
+	if err := errors.Join(err, f.check()); err != nil {
 		return err
 	}
 	namespace, err := f.clusters.Namespace()

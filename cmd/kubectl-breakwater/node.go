@@ -65,7 +65,7 @@ REGISTERED is the number of pods that the guard has registered again and that st
 
 func (f *nodeStatusFlags) run(ctx context.Context, names []string) error {
 	names, err := nodeResource.parseAll(names)
-	if err := errors.Join(err, f.output.check()); err != nil {
+	if err := errors.Join(err, f.check()); err != nil {
 		return err
 	}
 	config, err := f.clusters.CurrentConfig()

@@ -98,7 +98,7 @@ Like kubectl drain, the command aborts on a node that has pods without a control
 
 // run finds the cell, runs a simulation and writes the result.
 func (f *simulateFlags) run(ctx context.Context, what string, simulate func(context.Context, cellAccess) (simulationResult, error)) error {
-	if err := f.output.check(); err != nil {
+	if err := f.check(); err != nil {
 		return err
 	}
 	at, err := f.openCell(ctx, f.cell)

@@ -150,7 +150,7 @@ type predictedDeletion struct {
 
 // runObjects simulates the deletion of objects from the core cluster.
 func (f *deleteFlags) runObjects(ctx context.Context, arguments []string) error {
-	if err := f.output.check(); err != nil {
+	if err := f.check(); err != nil {
 		return err
 	}
 	cores, err := f.clusters.Cores(ctx)

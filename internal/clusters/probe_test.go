@@ -87,7 +87,7 @@ func TestProbeTellsSinceWhenAnAPIServerIsSilent(t *testing.T) {
 		now = now.Add(time.Second)
 	}
 	p.Suspect()
-	p.Suspect() // blocks nobody
+	p.Suspect() // does not block
 	if _, isSilent := (*Probe)(nil).SilentSince(); isSilent {
 		t.Error("an API server that nothing probes is silent")
 	}

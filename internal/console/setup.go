@@ -50,7 +50,8 @@ type Options struct {
 // Default returns the default options.
 func Default() Options {
 	return Options{
-		Core: "core", Listen: ":9443", RunbookURL: "https://github.com/breakwater-k8s/breakwater/blob/main/docs/runbooks", SessionIdle: time.Hour, SessionLifetime: 12 * time.Hour, ReviewLifetime: 30 * time.Second,
+		Core: "core", Listen: ":9443", RunbookURL: "https://github.com/breakwater-k8s/breakwater/blob/main/docs/runbooks",
+		SessionIdle: time.Hour, SessionLifetime: 12 * time.Hour, ReviewLifetime: 30 * time.Second,
 		Sessions: 1_000, Streams: 200, StreamsEach: 10, HistoryInterval: time.Minute, ProbeInterval: 3 * time.Second,
 		CheckInterval: time.Second, RefreshInterval: 10 * time.Second,
 	}

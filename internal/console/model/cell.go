@@ -77,7 +77,8 @@ func CellOf(c *v1alpha1.Cell, heard Heartbeat, now time.Time) Cell {
 	}
 	v.Stale = cell.Freshness == Stale
 	cell.Alarms = status.AlarmsOf(&v)
-	cell.Good = cell.Freshness == Fresh && len(cell.Alarms) == 0 && !cell.Leaving && !slices.ContainsFunc(cell.Conditions, func(c status.Condition) bool { return !c.Good })
+	cell.Good = cell.Freshness == Fresh && len(cell.Alarms) == 0 && !cell.Leaving &&
+		!slices.ContainsFunc(cell.Conditions, func(c status.Condition) bool { return !c.Good })
 	return cell
 }
 

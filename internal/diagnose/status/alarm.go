@@ -65,7 +65,8 @@ func AlarmsOf(c *Cell) (alarms []Alarm) {
 			})
 		}
 	}
-	add(c.Guarded == "False", AlarmUnguarded, "cell-unguarded", "Removals in CELL are not checked: its pods can be removed without limit.", v1alpha1.ConditionGuarded)
+	add(c.Guarded == "False", AlarmUnguarded, "cell-unguarded", "Removals in CELL are not checked: its pods can be removed without limit.",
+		v1alpha1.ConditionGuarded)
 	add(c.Heard == nil, AlarmNeverReported, "cell-silent", "All removals of protected pods in CELL are denied: no aggregator has counted them.", "")
 	add(c.Heard != nil && (c.Stale || c.Ready == "False"), AlarmStale, "cell-silent", staleConsequence(c), v1alpha1.ConditionAggregationFresh)
 	add(c.Connected == "False" && c.Guarded != "False", AlarmGuardUnknown, "cell-unguarded",
@@ -84,7 +85,8 @@ func staleConsequence(c *Cell) string {
 func CoreAlarm(core string, answered *time.Time) Alarm {
 	return Alarm{
 		Kind: AlarmCoreUnreachable, Core: core, Since: answered, Runbook: "core-down",
-		Consequence: "Nothing is known of core " + core + " now. If the webhooks cannot reach it either, all removals of protected pods are denied, except in cells with a share of the floor.",
+		Consequence: "Nothing is known of core " + core + " now. If the webhooks cannot reach it either, all removals of protected pods are denied, " +
+			"except in cells with a share of the floor.",
 	}
 }
 

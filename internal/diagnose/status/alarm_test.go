@@ -33,7 +33,7 @@ func TestAlarmsOf(t *testing.T) {
 		"all is well":                     {[]func(*v1alpha1.Cell){fresh, set(v1alpha1.ConditionGuarded, "True"), set(v1alpha1.ConditionConnected, "True")}, nil, ""},
 		"nothing was asked for":           {[]func(*v1alpha1.Cell){fresh, set(v1alpha1.ConditionGuarded, "Unknown"), set(v1alpha1.ConditionConnected, "Unknown")}, nil, ""},
 		"the webhook is not called":       {[]func(*v1alpha1.Cell){fresh, set(v1alpha1.ConditionGuarded, "False")}, []status.AlarmKind{status.AlarmUnguarded}, "Removals in worker-1 are not checked"},
-		"nobody has counted":              {nil, []status.AlarmKind{status.AlarmNeverReported}, "All removals of protected pods in worker-1 are denied"},
+		"no aggregator has counted":       {nil, []status.AlarmKind{status.AlarmNeverReported}, "All removals of protected pods in worker-1 are denied"},
 		"the aggregator is silent":        {[]func(*v1alpha1.Cell){heard(time.Hour)}, []status.AlarmKind{status.AlarmStale}, "decided by old counts of worker-1"},
 		"its pods do not count elsewhere": {[]func(*v1alpha1.Cell){heard(time.Hour), discount}, []status.AlarmKind{status.AlarmStale}, "count for no other cell"},
 		"the aggregator has stopped":      {[]func(*v1alpha1.Cell){fresh, set(v1alpha1.ConditionReady, "False")}, []status.AlarmKind{status.AlarmStale}, "budgets only shrink"},
