@@ -85,7 +85,7 @@ func propertyTests() []string {
 	return []string{
 		"TestChooseNeverReleasesAfterAnAccident", "TestExpect", "TestExpectationStaysWhileWorkloadsCannotBeFound", "TestPodsWithExpectedOwners",
 		"TestDecide", "TestDecideHoldsBurstsAndTheLimitOfEachWindow", "TestDecideHoldsABurstForAWindow", "TestDescribeWeakening", "TestReference",
-		"TestRepeatedDecreasesKeepTheLimitOfTheWindow", "TestWorkloadRevertsOnlyItsOwnCascade",
+		"TestRepeatedDecreasesKeepTheLimitOfTheWindow", "TestGrantDoesNotOutliveItsRecord", "TestWorkloadRevertsOnlyItsOwnCascade",
 		"TestWeakeningOfEachField", "TestKeepLeavesWhatTheChangeDoesNotWeaken", "TestCascadeOf", "TestChoiceNamesDeletedPolicy",
 		"TestPredictionShowsWhatTheAPIServerWouldStore", "TestPausedLeaderDoesNotWriteOverHigherFloor", "TestPausedLeaderDoesNotReleaseChangedProtector",
 		"TestStalePolicyDoesNotWeakenProtector", "TestChangeOfUnfinishedProtectorKeepsItsMark",

@@ -41,15 +41,20 @@ type Grant struct {
 }
 
 // permits reports whether the grant is for a decrease.
-func (g Grant) permits(p Pending) bool {
-	return g.Protector == p.Protector && g.Change == p.Change && g.Change != ""
+func (g Grant) permits(p Pending, quiet time.Duration) bool {
+	return g.Protector == p.Protector && g.Change == p.Change && g.Change != "" && g.isOf(p, quiet)
 }
+
+// isOf reports whether the grant can be for the record of a decrease. The record stays the same if the grant has not taken effect, as after a crash, so that
+// the grant is later by the quiet period. A record made after the grant is of another decrease, also if the first one was reverted before it took effect.
+// Times of records have whole seconds: with a quiet period of less than a second it does not notice a revert within the second of the grant.
+func (g Grant) isOf(p Pending, quiet time.Duration) bool { return g.At.Sub(p.Since) >= quiet }
 
 // isInEffect reports whether a recorded decrease is the granted one, which has taken effect: it has raised the generation, and its record is not
 // withdrawn yet. A later decrease with the same effect has a later generation, or was first seen after the grant.
 func (g Grant) isInEffect(p Pending, quiet time.Duration) bool {
 	next, ok := nextChange(g.Change)
-	return ok && g.Protector == p.Protector && next == p.Change && g.At.Sub(p.Since) >= quiet
+	return ok && g.Protector == p.Protector && next == p.Change && g.isOf(p, quiet)
 }
 
 // State is the input of a decision about one budget.
@@ -86,7 +91,7 @@ func Decide(s State, p Pending, now time.Time) Answer {
 	answer := Answer{Verdict: Held, Pending: len(open), Left: max(0, s.Limits.Allowed(s.Protectors)-len(grants))}
 	age := now.Sub(s.since(grants, p))
 	switch {
-	case isGranted(grants, p):
+	case isGranted(grants, p, s.Limits.Quiet):
 		// A crash between the grant and its effect must not consume the budget twice.
 		answer.Verdict = Granted
 	case p.Cascade:
@@ -115,7 +120,7 @@ func (s State) waiting(grants []Grant, p Pending) []Pending {
 	}
 	return slices.DeleteFunc(slices.Clone(s.Pending), func(other Pending) bool {
 		return other.Cascade || other.Protector != p.Protector && slices.ContainsFunc(given[other.Protector], func(g Grant) bool {
-			return g.permits(other) || g.isInEffect(other, s.Limits.Quiet)
+			return g.permits(other, s.Limits.Quiet) || g.isInEffect(other, s.Limits.Quiet)
 		})
 	})
 }
@@ -140,8 +145,8 @@ func (s State) nextExpiry(grants []Grant, left int, now time.Time) time.Duration
 	return oldest.At.Add(s.Limits.Window).Sub(now)
 }
 
-func isGranted(grants []Grant, p Pending) bool {
-	return slices.ContainsFunc(grants, func(g Grant) bool { return g.permits(p) })
+func isGranted(grants []Grant, p Pending, quiet time.Duration) bool {
+	return slices.ContainsFunc(grants, func(g Grant) bool { return g.permits(p, quiet) })
 }
 
 func isAmongOldest(open []Pending, uid types.UID, n int) bool {
