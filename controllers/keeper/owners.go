@@ -7,16 +7,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// ownersOf returns which field managers own the fields of a protector besides its status. A protector that waits for its status carries them in its
-// metadata.
+// ownersOf returns which field managers own the fields of a protector besides its status. A protector that has not got its owners back carries them in
+// its metadata, also if it has its status already.
 func ownersOf(p *v1alpha1.PodProtector) []metav1.ManagedFieldsEntry {
-	if quota.IsRestorePending(p) {
-		return carriedOwners(p)
-	}
-	return slices.DeleteFunc(slices.Clone(p.ManagedFields), func(entry metav1.ManagedFieldsEntry) bool { return entry.Subresource != "" })
+	return slices.DeleteFunc(slices.Clone(restoredOwners(p)), func(entry metav1.ManagedFieldsEntry) bool { return entry.Subresource != "" })
 }
 
 // carriedOwners returns the record of the owners in the metadata of a recreated protector. A record that cannot be parsed counts as none.

@@ -46,3 +46,29 @@ func TestFormerOwnersReplaceTheKeeper(t *testing.T) {
 		}
 	}
 }
+
+// A protector that vanishes again, with its status and before its owners were restored, has only the keeper as owner. Its record has the others.
+func TestOwnersSurviveASecondLoss(t *testing.T) {
+	keeper := []metav1.ManagedFieldsEntry{{Manager: Name, Operation: metav1.ManagedFieldsOperationUpdate}}
+	for _, isComplete := range []bool{false, true} {
+		lost := newHeldProtector("a", func(p *v1alpha1.PodProtector) {
+			p.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "breakwater-generator", Operation: metav1.ManagedFieldsOperationApply}}
+		})
+		second := newHeldProtector("b", func(p *v1alpha1.PodProtector) {
+			p.Annotations, p.ManagedFields = map[string]string{v1alpha1.AnnotationRestored: "a"}, keeper
+			if isComplete {
+				p.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionRestored, Status: metav1.ConditionTrue}}
+			}
+		})
+		if err := carry(second, v1alpha1.AnnotationRestoredOwners, ownersOf(lost)); err != nil {
+			t.Fatal(err)
+		}
+		r := newReconciler(t)
+		r.Losses.handler().OnDelete(second)
+		third := r.reconcileAndGet(t)
+		third.ManagedFields = keeper
+		if got := restoredOwners(third); len(got) != 1 || got[0].Manager != "breakwater-generator" {
+			t.Errorf("the owners after the second loss are %v, want the generator (status restored before: %v)", got, isComplete)
+		}
+	}
+}

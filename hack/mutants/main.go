@@ -95,7 +95,7 @@ func propertyTests() []string {
 		"TestSourceKeepsFinalizerUntilCacheShowsHeldCondition", "TestSourceKeepsFinalizerAfterSlowRead",
 		"TestProtectorOfVanishedSourceStaysUntilConfirmed",
 		"TestUnprovenCallerCannotChargeMissingPods",
-		"TestRecreatedProtectorKeepsPendingRelease", "TestRecreatedProtectorDropsWithdrawnDecrease", "TestFormerOwnersReplaceTheKeeper",
+		"TestRecreatedProtectorKeepsPendingRelease", "TestRecreatedProtectorDropsWithdrawnDecrease", "TestFormerOwnersReplaceTheKeeper", "TestOwnersSurviveASecondLoss",
 		"TestHistoryAgreesWithTheOracle", "TestBatchDecidesLikeSingleDecisions", "TestDisruptionsAllowedMatchesDecide",
 		"TestHealthIsConsistent", "TestSettlementKeepsReservationsInFlight", "TestSnapshotCountsMatchLinearScan",
 		"TestAdmittedRemovalIsReservedWithAllProtectors", "TestOlderCountDoesNotReplaceNewerCountOfAnotherLeader", "TestCoverageIndex",
