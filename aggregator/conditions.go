@@ -17,6 +17,7 @@ import (
 // aggregators of all cells come to the same result. now decides only when an observation ends that the object records.
 func summarize(p *v1alpha1.PodProtector, now time.Time) {
 	quota.Summarize(p)
+	setGuardedCondition(p)
 	ready := readyCondition(p)
 	ready.ObservedGeneration = p.Generation
 	meta.SetStatusCondition(&p.Status.Conditions, ready)
@@ -25,9 +26,9 @@ func summarize(p *v1alpha1.PodProtector, now time.Time) {
 	setForceDeletableCondition(p)
 	setExpectationCondition(p, now)
 	setPodsMatchedCondition(p)
-	setGuardedCondition(p)
 }
 
+// readyCondition returns whether a protector is effective. It follows the condition Guarded, which is set before.
 func readyCondition(p *v1alpha1.PodProtector) metav1.Condition {
 	ready := metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse}
 	if _, err := selectors.CoverageOf(&p.Spec, nil); err != nil {
@@ -70,7 +71,7 @@ func readyCondition(p *v1alpha1.PodProtector) metav1.Condition {
 		ready.Message = fmt.Sprintf("Only the protected pods are counted: %v", err)
 		return ready
 	}
-	if guarded, hasGap := guardedCondition(p); hasGap && guarded.Status == metav1.ConditionFalse {
+	if guarded := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionGuarded); guarded != nil && guarded.Status == metav1.ConditionFalse {
 		ready.Reason, ready.Message = guarded.Reason, guarded.Message
 		return ready
 	}

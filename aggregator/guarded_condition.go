@@ -15,20 +15,7 @@ import (
 // setGuardedCondition writes whether the clusters of all cells call the webhook for removals in the protector's namespace. A protector that
 // was always guarded does not get this condition.
 func setGuardedCondition(p *v1alpha1.PodProtector) {
-	guarded, hasGap := guardedCondition(p)
-	if !hasGap {
-		if meta.FindStatusCondition(p.Status.Conditions, guarded.Type) == nil {
-			return
-		}
-		guarded.Status, guarded.Reason = metav1.ConditionTrue, v1alpha1.ReasonNamespaceGuarded
-		guarded.Message = "The clusters of all counted cells call the webhook for removals in namespace " + p.Namespace + "."
-	}
-	meta.SetStatusCondition(&p.Status.Conditions, guarded)
-}
-
-// guardedCondition returns the condition of a protector that some cluster does not guard, or may not guard; hasGap is false if all do.
-func guardedCondition(p *v1alpha1.PodProtector) (guarded metav1.Condition, hasGap bool) {
-	guarded = metav1.Condition{Type: v1alpha1.ConditionGuarded, ObservedGeneration: p.Generation}
+	guarded := metav1.Condition{Type: v1alpha1.ConditionGuarded, ObservedGeneration: p.Generation}
 	byCause, problems := map[v1alpha1.Exemption][]string{}, []string(nil)
 	for i := range p.Status.Cells {
 		cell := &p.Status.Cells[i]
@@ -46,10 +33,13 @@ func guardedCondition(p *v1alpha1.PodProtector) (guarded metav1.Condition, hasGa
 		guarded.Status, guarded.Reason = metav1.ConditionUnknown, v1alpha1.ReasonConfigurationUnread
 		guarded.Message = clusters.Truncate("Cannot determine whether removals in namespace "+p.Namespace+" are checked: "+
 			strings.Join(problems, "; ")+".", maxMessageBytes)
+	case meta.FindStatusCondition(p.Status.Conditions, guarded.Type) == nil:
+		return
 	default:
-		return guarded, false
+		guarded.Status, guarded.Reason = metav1.ConditionTrue, v1alpha1.ReasonNamespaceGuarded
+		guarded.Message = "The clusters of all counted cells call the webhook for removals in namespace " + p.Namespace + "."
 	}
-	return guarded, true
+	meta.SetStatusCondition(&p.Status.Conditions, guarded)
 }
 
 func exemptMessage(namespace string, byCause map[v1alpha1.Exemption][]string) string {

@@ -35,16 +35,15 @@ type Probe struct {
 
 	up, ahead *prometheus.Desc
 
-	// suspected is signalled when a request got no answer, so that the API server is probed at once.
+	// suspected is signalled when a request got no answer, so that the API server is probed soon.
 	suspected chan struct{}
 
 	mu sync.Mutex
 	// last is the newest finding; nil before the first.
 	last *probeResult
-	// answered is when the API server last answered, and unanswered is the number of probes since then. silentSince is valid while they are enough.
-	answered    time.Time
-	unanswered  int
-	silentSince time.Time
+	// answered is when the API server last answered, or else when the probe was made, and unanswered is the number of probes since then.
+	answered   time.Time
+	unanswered int
 }
 
 // probeResult is the result of one probe.
@@ -69,24 +68,35 @@ func NewProbe(config *rest.Config, every time.Duration, up, ahead *prometheus.De
 	if err != nil {
 		return nil, fmt.Errorf("address %q: %w", config.Host, err)
 	}
-	return &Probe{every: every, url: base.JoinPath("readyz"), client: client, now: time.Now, up: up, ahead: ahead, suspected: make(chan struct{}, 1)}, nil
+	return &Probe{
+		every: every, url: base.JoinPath("readyz"), client: client, now: time.Now, up: up, ahead: ahead, suspected: make(chan struct{}, 1), answered: time.Now(),
+	}, nil
 }
 
 // NeedLeaderElection is false: each process has its own clock and its own connection to the API server.
 func (p *Probe) NeedLeaderElection() bool { return false }
 
-// Start probes until ctx ends: periodically, more often while the API server does not answer, and at once when it is suspected.
+// Start probes until ctx ends: periodically, more often while the API server does not answer, and soon when it is suspected. However many requests fail,
+// it sends one probe in each silentProbeInterval.
 func (p *Probe) Start(ctx context.Context) error {
 	for ctx.Err() == nil {
-		next := time.NewTimer(p.record(p.probe(ctx)))
-		select {
-		case <-next.C:
-		case <-p.suspected:
-		case <-ctx.Done():
-		}
-		next.Stop()
+		next := p.record(p.probe(ctx))
+		soonest := min(next, silentProbeInterval)
+		pause(ctx, soonest, nil)
+		pause(ctx, next-soonest, p.suspected)
 	}
 	return nil
+}
+
+// pause waits for a time, or until ctx ends or there is a signal.
+func pause(ctx context.Context, d time.Duration, signal <-chan struct{}) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-signal:
+	case <-ctx.Done():
+	}
 }
 
 // record records a finding, and returns when to probe again.
@@ -95,18 +105,14 @@ func (p *Probe) record(result probeResult) (next time.Duration) {
 	defer p.mu.Unlock()
 	p.last = &result
 	if result.hasAnswered {
-		p.answered, p.unanswered, p.silentSince = p.now(), 0, time.Time{}
+		p.answered, p.unanswered = p.now(), 0
 		return p.every
 	}
-	if p.unanswered++; p.silentSince.IsZero() {
-		if p.silentSince = p.answered; p.silentSince.IsZero() {
-			p.silentSince = p.now()
-		}
-	}
+	p.unanswered++
 	return min(p.every, silentProbeInterval)
 }
 
-// Suspect has the API server probed at once, because a request got no answer.
+// Suspect has the API server probed soon, because a request got no answer.
 func (p *Probe) Suspect() {
 	if p == nil {
 		return
@@ -117,14 +123,14 @@ func (p *Probe) Suspect() {
 	}
 }
 
-// SilentSince returns when an API server that does not answer answered last; ok is false if it may answer.
+// SilentSince returns when an API server that does not answer last did, or when the process began to probe it; ok is false if it may answer.
 func (p *Probe) SilentSince() (since time.Time, ok bool) {
 	if p == nil {
 		return time.Time{}, false
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.silentSince, p.unanswered >= silentAfter
+	return p.answered, p.unanswered >= silentAfter
 }
 
 // probe probes once. An API server that answers, but does not permit the request to /readyz, counts as ready.

@@ -63,7 +63,7 @@ func TestProbeReportsAPIServer(t *testing.T) {
 func TestProbeTellsSinceWhenAnAPIServerIsSilent(t *testing.T) {
 	began := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	now := began
-	p := &Probe{every: 10 * time.Second, now: func() time.Time { return now }, suspected: make(chan struct{}, 1)}
+	p := &Probe{every: 10 * time.Second, now: func() time.Time { return now }, suspected: make(chan struct{}, 1), answered: began}
 	for i, step := range []struct {
 		answers bool
 		silent  time.Duration // since began; -1 if it may answer
