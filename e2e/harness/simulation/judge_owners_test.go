@@ -3,12 +3,15 @@ package simulation
 import (
 	"testing"
 	"testing/synctest"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/e2e/harness/simulation/apiserver"
 )
 
 // A protector expects the pods of a workload only if a pod has it as its controller, or had a deleted one of its name (rule 16).
@@ -44,6 +47,33 @@ func TestTheJudgeKnowsTheWorkloadOfLeftoverPods(t *testing.T) {
 				got := h.history.cells[testCell].isUncounted(workloadName{kindStatefulSet, client.ObjectKeyFromObject(stored)})
 				if got != c.want {
 					t.Errorf("isUncounted = %v, want %v", got, c.want)
+				}
+			})
+		})
+	}
+}
+
+// The expectation of a workload falls to 0 if it exists and its number does not count pods. Nothing said that before it existed again (rule 16).
+func TestTheJudgeKnowsWhatExistsWithoutAScale(t *testing.T) {
+	for name, c := range map[string]struct {
+		kind  string
+		after int
+		fails bool
+	}{
+		"one without a scale, to 0":   {apiserver.KindPodGroup, 0, false},
+		"one without a scale, to 1":   {apiserver.KindPodGroup, 1, true},
+		"one that wants 3 pods, to 0": {kindStatefulSet, 0, true},
+		"one that wants 3 pods, to 3": {kindStatefulSet, 3, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newJudgeFixture(1, 0)
+				plan := WorkloadPlan{Kind: c.kind, Name: "web", Replicas: 3}
+				must(h.cell.Create(plan.resource(), plan.object(), ""))
+				w := h.history.protectors[protectorKey{testCore, h.key}]
+				h.aggregations.judgeExpectationDecrease(w, testCell, &h.history.cells[testCell].workloads, workloadName{c.kind, plan.key()}, 4, c.after, time.Now())
+				if failed := len(h.report.failures) > 0; failed != c.fails {
+					t.Errorf("the judge reports %q, want a failure: %v", h.report.failures, c.fails)
 				}
 			})
 		})
