@@ -1,15 +1,20 @@
 package main
 
-import "github.com/breakwater-k8s/breakwater/internal/diagnose/status"
+import (
+	"slices"
+	"time"
+
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/status"
+)
 
 // alarmsOf returns the alarms of all cells of core clusters, the worst first. Cells that the user may not read have none.
-func alarmsOf(states []coreState, f *statusFlags) (alarms []status.Alarm) {
+func alarmsOf(states []coreState, now time.Time) (alarms []status.Alarm) {
 	for i := range states {
 		for j := range states[i].cells {
-			alarms = append(alarms, status.OfCell(states[i].core.Name, &states[i].cells[j], f.now()).Alarms...)
+			alarms = append(alarms, status.OfCell(states[i].core.Name, &states[i].cells[j], now).Alarms...)
 		}
 	}
-	status.SortAlarms(alarms)
+	slices.SortFunc(alarms, status.CompareAlarms)
 	return alarms
 }
 
@@ -21,9 +26,10 @@ func alarmText(alarms []status.Alarm, width int, coloured bool) string {
 	root := &node{}
 	for i := range alarms {
 		a := &alarms[i]
-		root.add(tableCell{a.Kind.Text(), bad}, a.Consequence+alarmRunbook(a))
+		root.add(tableCell{a.Kind.Text(), bad}, a.Consequence+" "+runbookHint(a.Runbook))
 	}
 	return "\n" + root.lines(width, coloured)
 }
 
-func alarmRunbook(a *status.Alarm) string { return " -> docs/runbooks/" + a.Runbook + ".md" }
+// runbookHint refers to a runbook by its name.
+func runbookHint(name string) string { return "-> docs/runbooks/" + name + ".md" }

@@ -55,18 +55,16 @@ func (c *clusterFinder) CurrentCell(ctx context.Context) (cellCluster, error) {
 
 // Cell returns the cluster of the named cell. It reads the Cell from the cores if needed.
 func (c *clusterFinder) Cell(ctx context.Context, name string, cores []core) (cellCluster, error) {
-	for _, argument := range c.cellContexts {
-		cell, kubeContext, ok := strings.Cut(argument, "=")
-		if !ok || cell == "" || kubeContext == "" {
-			return cellCluster{}, fmt.Errorf("--cell-context %q: want CELL=CONTEXT", argument)
+	kubeContext, err := c.cellContext(name)
+	if err != nil {
+		return cellCluster{}, err
+	}
+	if kubeContext != "" {
+		config, err := c.configFor("", kubeContext)
+		if err != nil {
+			return cellCluster{}, fmt.Errorf("--cell-context %s=%s: %w", name, kubeContext, err)
 		}
-		if cell == name {
-			config, err := c.configFor("", kubeContext)
-			if err != nil {
-				return cellCluster{}, fmt.Errorf("--cell-context %s: %w", argument, err)
-			}
-			return cellCluster{name, config, fromFlag}, nil
-		}
+		return cellCluster{name, config, fromFlag}, nil
 	}
 	config, err := c.CurrentConfig()
 	if err != nil {
@@ -84,16 +82,28 @@ func (c *clusterFinder) Cell(ctx context.Context, name string, cores []core) (ce
 	return cellCluster{name, config, fromSecret}, nil
 }
 
+// cellContext returns the context of a cell's cluster by --cell-context; empty for none. An argument before it that cannot be parsed is an error.
+func (c *clusterFinder) cellContext(name string) (string, error) {
+	for _, argument := range c.cellContexts {
+		cell, kubeContext, ok := strings.Cut(argument, "=")
+		if !ok || cell == "" || kubeContext == "" {
+			return "", fmt.Errorf("--cell-context %q: want CELL=CONTEXT", argument)
+		}
+		if cell == name {
+			return kubeContext, nil
+		}
+	}
+	return "", nil
+}
+
 // kubectlFlags returns the flags with which kubectl uses the cluster of a cell, with a space before each; none if it is the current context.
 func (c *clusterFinder) kubectlFlags(cell string) (flags string) {
 	if *c.current.KubeConfig != "" {
 		flags = " --kubeconfig " + shellWord(*c.current.KubeConfig)
 	}
-	kubeContext := *c.current.Context
-	for _, argument := range c.cellContexts {
-		if name, value, ok := strings.Cut(argument, "="); ok && name == cell {
-			kubeContext = value
-		}
+	kubeContext, err := c.cellContext(cell)
+	if err != nil || kubeContext == "" {
+		kubeContext = *c.current.Context
 	}
 	if kubeContext != "" {
 		flags += " --context " + shellWord(kubeContext)

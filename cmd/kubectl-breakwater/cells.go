@@ -137,7 +137,7 @@ func cellProblems(all []status.Cell, width int, coloured bool) string {
 		problems := &node{}
 		for j := range c.Alarms {
 			a := &c.Alarms[j]
-			problems.add(tableCell{a.Kind.Text(), bad}, a.Consequence+alarmCause(c, a.Kind)+alarmRunbook(a))
+			problems.add(tableCell{a.Kind.Text(), bad}, a.Consequence+alarmCause(c, a.Kind)+" "+runbookHint(a.Runbook))
 		}
 		for _, condition := range c.Conditions {
 			if !condition.Good {

@@ -142,7 +142,7 @@ func (f *doctorFlags) finding(one *doctor.Finding, coloured bool) string {
 		lines = append(lines, "-> "+one.Do)
 	}
 	if one.Runbook != "" {
-		lines = append(lines, "-> docs/runbooks/"+one.Runbook+".md")
+		lines = append(lines, runbookHint(one.Runbook))
 	}
 	for _, line := range lines {
 		for _, part := range wrap(line, max(0, widthOf(f.Out)-len(indent)), 0) {

@@ -18,8 +18,8 @@ type plugin struct {
 	now      func() time.Time
 	// colour is the value of --color.
 	colour string
-	// printed are the writers of the streams.
-	printed []*printedCommands
+	// locations are the flags that commands in the output need. Both streams share them.
+	locations *locations
 }
 
 // newPlugin makes all output to the streams printable. Tables and lines are built from printable values in addition, because only there
@@ -29,9 +29,10 @@ func newPlugin(streams genericiooptions.IOStreams) *plugin {
 	for _, c := range []textStyle{strong, soft, good, warn, bad} {
 		keep = append(keep, c.escape())
 	}
-	out, errOut := &printedCommands{to: printable.Writer{To: streams.Out, Keep: keep}}, &printedCommands{to: printable.Writer{To: streams.ErrOut}}
-	streams.Out, streams.ErrOut = out, errOut
-	return &plugin{IOStreams: streams, clusters: newClusterFinder(), now: time.Now, printed: []*printedCommands{out, errOut}}
+	l := &locations{}
+	streams.Out = &printedCommands{printable.Writer{To: streams.Out, Keep: keep}, l}
+	streams.ErrOut = &printedCommands{printable.Writer{To: streams.ErrOut}, l}
+	return &plugin{IOStreams: streams, clusters: newClusterFinder(), now: time.Now, locations: l}
 }
 
 func (p *plugin) bind(root *cobra.Command) {
@@ -50,9 +51,7 @@ func (p *plugin) bind(root *cobra.Command) {
 
 // prepare takes the flags of a command that is about to run. It returns an error if those that all commands share are invalid.
 func (p *plugin) prepare(running *cobra.Command) error {
-	for _, w := range p.printed {
-		w.setLocations(running)
-	}
+	*p.locations = newLocations(running)
 	if !slices.Contains(colours(), p.colour) {
 		return fmt.Errorf("--color %q: want auto, always or never", p.colour)
 	}

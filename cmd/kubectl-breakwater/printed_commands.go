@@ -16,29 +16,35 @@ import (
 // who repeats the command would ask another cluster. Variables of the environment stay, and need no flags.
 type printedCommands struct {
 	to io.Writer
-	// locations are the flags of any command. The commands in cellCommands also take the flag --cell in cell.
-	locations, cell string
-	cellCommands    []string
+	*locations
+}
+
+// locations are the flags that locate the clusters of the running command. The zero value adds nothing.
+type locations struct {
+	// all are the flags that any command takes. The commands in cellCommands also take the flag --cell in cell.
+	all, cell    string
+	cellCommands []string
 	// names matches commands of the plugin with the name of the command; nil if there is nothing to add.
 	names *regexp.Regexp
 }
 
-// setLocations takes the flags of the running command.
-func (p *printedCommands) setLocations(running *cobra.Command) {
+// newLocations returns the flags of the running command.
+func newLocations(running *cobra.Command) (l locations) {
 	var names []string
 	for _, c := range running.Root().Commands() {
 		names = append(names, c.Name())
 		if c.Flags().Lookup("cell") != nil {
-			p.cellCommands = append(p.cellCommands, c.Name())
+			l.cellCommands = append(l.cellCommands, c.Name())
 		}
 	}
 	for _, name := range []string{"kubeconfig", "context", "core-context", "core-kubeconfig", "core", "cell-context"} {
-		p.locations += flagText(running.Flags().Lookup(name))
+		l.all += flagText(running.Flags().Lookup(name))
 	}
-	p.cell = flagText(running.Flags().Lookup("cell"))
-	if p.locations+p.cell != "" {
-		p.names = regexp.MustCompile(`kubectl breakwater (` + strings.Join(names, "|") + `)\b`)
+	l.cell = flagText(running.Flags().Lookup("cell"))
+	if l.all+l.cell != "" {
+		l.names = regexp.MustCompile(`kubectl breakwater (` + strings.Join(names, "|") + `)\b`)
 	}
+	return l
 }
 
 // flagText returns a flag as a user would repeat it, with a space before it; nothing if the user did not set it.
@@ -81,7 +87,7 @@ func (p *printedCommands) Write(text []byte) (int, error) {
 		return p.to.Write(text)
 	}
 	located := p.names.ReplaceAllStringFunc(string(text), func(found string) string {
-		flags := p.locations
+		flags := p.all
 		if slices.Contains(p.cellCommands, found[strings.LastIndex(found, " ")+1:]) {
 			flags += p.cell
 		}

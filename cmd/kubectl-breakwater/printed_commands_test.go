@@ -42,8 +42,8 @@ func TestPrintedCommandsHaveTheFlagsOfTheRunningOne(t *testing.T) {
 				t.Fatal(err)
 			}
 			var out bytes.Buffer
-			w := &printedCommands{to: &out}
-			w.setLocations(running)
+			l := newLocations(running)
+			w := &printedCommands{&out, &l}
 			if n, err := w.Write([]byte(text)); err != nil || n != len(text) || out.String() != c.want {
 				t.Errorf("Write() = %d, %v and wrote %q, want %q", n, err, out.String(), c.want)
 			}

@@ -56,7 +56,7 @@ func (f *statusFlags) run(ctx context.Context, names []string) error {
 	f.warnAboutCells(states)
 	all := f.views(states)
 	if of.name == "" {
-		return cmp.Or(f.writeTable(all, alarmsOf(states, f), of, len(cores) > 1), incompleteError(len(states), failed))
+		return cmp.Or(f.writeTable(all, alarmsOf(states, f.now()), of, len(cores) > 1), incompleteError(len(states), failed))
 	}
 	if len(all) == 0 {
 		return cmp.Or(failed, protectorNotFound(ctx, cores, of))

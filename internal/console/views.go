@@ -48,9 +48,16 @@ func (c *core) visibleNamespaces(v visit, namespaces []string) (protectors, even
 // coresBody is what a page shows about cores, and about all cells that the visitor may see.
 type coresBody struct {
 	// Alarms are the states in which removals are not checked, or are all denied, or are decided by old counts; the worst first.
-	Alarms []status.Alarm `json:"alarms,omitempty"`
+	Alarms []alarm `json:"alarms,omitempty"`
 	// Cores is empty if there is one core and it is reachable.
 	Cores []coreState `json:"cores,omitempty"`
+}
+
+// alarm is an alarm of a core or a cell.
+type alarm struct {
+	status.Alarm
+	// CellID is the identifier of the cell within the page of cells; empty if the alarm is about a core.
+	CellID string `json:"-"`
 }
 
 // coreState says whether the data of a core are current.
@@ -73,15 +80,10 @@ func (s *server) eachCore(v visit, show func(*core) error) (body coresBody, fail
 			failure = err
 		}
 		isShown = isShown || err == nil
-		body.Cores = append(body.Cores, c.stateFor(v, err))
+		body.addCore(c.stateFor(v, err))
 	}
 	if isShown {
 		failure = nil
-	}
-	for _, c := range body.Cores {
-		if c.Unreachable {
-			body.Alarms = append(body.Alarms, status.CoreAlarm(c.Name, c.Answered))
-		}
 	}
 	if len(body.Cores) == 1 && !body.Cores[0].Unreachable {
 		body.Cores = nil
@@ -89,12 +91,22 @@ func (s *server) eachCore(v visit, show func(*core) error) (body coresBody, fail
 	return body, failure
 }
 
+// addCore adds the state of a core, and its alarm if it is unreachable.
+func (b *coresBody) addCore(c coreState) {
+	b.Cores = append(b.Cores, c)
+	if c.Unreachable {
+		b.Alarms = append(b.Alarms, alarm{Alarm: status.CoreAlarm(c.Name, c.Answered)})
+	}
+}
+
 // addAlarms adds the alarms of cells.
 func (b *coresBody) addAlarms(cells ...model.Cell) {
 	for i := range cells {
-		b.Alarms = append(b.Alarms, cells[i].Alarms...)
+		for _, a := range cells[i].Alarms {
+			b.Alarms = append(b.Alarms, alarm{a, cells[i].ID})
+		}
 	}
-	status.SortAlarms(b.Alarms)
+	slices.SortFunc(b.Alarms, func(a, b alarm) int { return status.CompareAlarms(a.Alarm, b.Alarm) })
 }
 
 // stateFor returns the state of a core for a visitor. err is the error of the core, or nil.
@@ -202,14 +214,11 @@ func (s *server) cellsFor(v visit, c *core) (cells []model.Cell, ok bool, err er
 	}
 	now := s.now()
 	for i := range list.Items {
-		cell := model.CellOf(&list.Items[i], c.store.heartbeatOf(list.Items[i].Name), now)
+		cell := model.CellOf(s.label(c), &list.Items[i], c.store.heartbeatOf(list.Items[i].Name), now)
 		if c.unreachable() {
 			cell = cell.AsStale()
 		}
-		cell.Core, cell.ID = s.label(c), cell.Name
-		for j := range cell.Alarms {
-			cell.Alarms[j].Core = cell.Core
-		}
+		cell.ID = cell.Name
 		if c != s.cores[0] {
 			cell.ID = c.name + "." + cell.Name
 		}
@@ -292,7 +301,7 @@ func (s *server) protector(v visit) (any, error) {
 	}
 	body := protectorBody{Events: events.Has(key.Namespace), Freshness: map[string]model.Cell{}}
 	if state := c.stateFor(v, nil); state.Unreachable {
-		body.Cores, body.Alarms = []coreState{state}, []status.Alarm{status.CoreAlarm(c.name, state.Answered)}
+		body.addCore(state)
 	}
 	now := s.now()
 	restored := c.store.restored.Load()

@@ -201,7 +201,7 @@ func TestFirstPageShowsAlarms(t *testing.T) {
 		c := &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: "worker-1"}}
 		c.Status.Aggregator.LastHeartbeat = &beat
 		c.Status.Conditions = []metav1.Condition{{Type: kind, Status: is}}
-		return model.CellOf(c, model.Heartbeat{At: now.Add(-heard), Changed: true}, now)
+		return model.CellOf("", c, model.Heartbeat{At: now.Add(-heard), Changed: true}, now)
 	}
 	healthy := cell(v1alpha1.ConditionGuarded, metav1.ConditionTrue, 0)
 	away := []coreState{{Name: "core", Unreachable: true, Answered: &now}}
@@ -220,10 +220,10 @@ func TestFirstPageShowsAlarms(t *testing.T) {
 		"a cell is not guarded, and its core is unreachable": {cell(v1alpha1.ConditionGuarded, "False", 0).AsStale(), away, []string{"Removals in worker-1 are not checked"}, false},
 	} {
 		t.Run(claim, func(t *testing.T) {
+			c.cell.ID = "west.worker-1" // of another core than the first
 			b := fleetBody{Cells: []model.Cell{c.cell}}
-			b.Cores = c.cores
 			for _, core := range c.cores {
-				b.Alarms = append(b.Alarms, status.CoreAlarm(core.Name, core.Answered))
+				b.addCore(core)
 			}
 			b.addAlarms(b.Cells...)
 			b.Fleet = model.FleetOf([]model.Row{{Namespace: "shop", Name: "web", Allowed: 2, Stale: !c.isLive}}, model.Query{})
@@ -235,6 +235,9 @@ func TestFirstPageShowsAlarms(t *testing.T) {
 				if !strings.Contains(part, text) {
 					t.Errorf("page does not contain %q:\n%s", text, part)
 				}
+			}
+			if links := strings.Count(part, `href="/cells#cell-west.worker-1"`); links != 1+len(c.cell.Alarms) {
+				t.Errorf("page has %d links to the cell, want one in the strip and one for each alarm:\n%s", links, part)
 			}
 			isGreen := strings.Contains(part, `badge good">fresh`) || strings.Contains(part, `badge good">ok`) && !c.isLive
 			if isGreen != (claim == "all is well") || strings.Contains(part, "data-old") == c.isLive {

@@ -60,12 +60,12 @@ type Cell struct {
 	Good bool `json:"good"`
 }
 
-// CellOf returns the view of a cell.
-func CellOf(c *v1alpha1.Cell, heard Heartbeat, now time.Time) Cell {
-	v := status.OfCell("", c, now)
+// CellOf returns the view of a cell. core is the name of its core cluster; empty if there is only one.
+func CellOf(core string, c *v1alpha1.Cell, heard Heartbeat, now time.Time) Cell {
+	v := status.OfCell(core, c, now)
 	staleAfter := c.Spec.StaleAfterOrDefault()
 	cell := Cell{
-		Name: v.Name, StaleAfter: staleAfter.String(), WhenStale: v.WhenStale, Settlement: v.Settlement, Part: scopeText(&c.Spec),
+		Core: core, Name: v.Name, StaleAfter: staleAfter.String(), WhenStale: v.WhenStale, Settlement: v.Settlement, Part: scopeText(&c.Spec),
 		Pods: v.Pods, Protectors: v.Protectors, Epoch: v.Epoch, Holder: v.Holder, Shards: v.Shards,
 		Leaving: v.Draining, Conditions: sortedConditions(v.Conditions), Freshness: freshness(c, heard, staleAfter, now),
 	}

@@ -229,7 +229,7 @@ func TestCellIsStaleByOwnClock(t *testing.T) {
 		cell := &v1alpha1.Cell{Status: v1alpha1.CellStatus{
 			Aggregator: v1alpha1.CellAggregator{LastHeartbeat: &beat}, Conditions: []metav1.Condition{{Type: v1alpha1.ConditionAggregationFresh, Status: c.said}},
 		}}
-		if got := model.CellOf(cell, c.heard, now); got.Freshness != c.want || got.Good != (c.want == model.Fresh) {
+		if got := model.CellOf("", cell, c.heard, now); got.Freshness != c.want || got.Good != (c.want == model.Fresh) {
 			t.Errorf("%s: got %s, good %v", claim, got.Freshness, got.Good)
 		}
 	}

@@ -180,9 +180,14 @@ func (r Request) verb() string {
 
 func describeCharge(c Charge) string { return fmt.Sprintf("%s in core cluster %q", c.Key, c.Core) }
 
+// ForceCommand returns the command that removes one pod whatever its protectors decide. It runs in the cluster of the pod.
+func ForceCommand(r Request) string {
+	return fmt.Sprintf("kubectl breakwater force pod/%s -n %s --reason TEXT", r.PodName, r.Namespace)
+}
+
 // forceHint names the narrowest way to remove a pod that is refused: it removes this pod, and is charged and audited.
 func forceHint(r Request) string {
-	return fmt.Sprintf("in an emergency force this pod alone, in this cluster: kubectl breakwater force pod/%s -n %s --reason TEXT", r.PodName, r.Namespace)
+	return "in an emergency force this pod alone, in this cluster: " + ForceCommand(r)
 }
 
 // exemptHint names the way to remove pods where the webhook cannot see that one is forced.

@@ -102,7 +102,7 @@ func (s Situation) remedies(protectors []Protector) (all []string) {
 		}
 	}
 	if s.Request.Operation == v1alpha1.OperationDelete || s.Request.Operation == v1alpha1.OperationEvict {
-		all = append(all, fmt.Sprintf("in an emergency: kubectl breakwater force pod/%s -n %s --reason TEXT", s.Request.PodName, s.Request.Namespace))
+		all = append(all, "in an emergency: "+removal.ForceCommand(s.Request))
 	}
 	return all
 }

@@ -3,7 +3,6 @@ package status
 import (
 	"cmp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -60,25 +59,25 @@ func (k AlarmKind) Text() string {
 func AlarmsOf(c *Cell) (alarms []Alarm) {
 	add := func(holds bool, kind AlarmKind, runbook, consequence, condition string) {
 		if holds {
-			alarms = append(alarms, Alarm{
-				Kind: kind, Core: c.Core, Cell: c.Name, Runbook: runbook, Since: c.conditionSince(condition), Consequence: strings.ReplaceAll(consequence, "CELL", c.Name),
-			})
+			alarms = append(alarms, Alarm{Kind: kind, Core: c.Core, Cell: c.Name, Runbook: runbook, Since: c.conditionSince(condition), Consequence: consequence})
 		}
 	}
-	add(c.Guarded == "False", AlarmUnguarded, "cell-unguarded", "Removals in CELL are not checked: its pods can be removed without limit.",
+	guarded := c.condition(v1alpha1.ConditionGuarded)
+	isUnread := guarded != nil && guarded.Reason == v1alpha1.ReasonConfigurationUnread
+	add(c.Guarded == "False", AlarmUnguarded, "cell-unguarded", "Removals in "+c.Name+" are not checked: its pods can be removed without limit.",
 		v1alpha1.ConditionGuarded)
-	add(c.Heard == nil, AlarmNeverReported, "cell-silent", "All removals of protected pods in CELL are denied: no aggregator has counted them.", "")
+	add(c.Heard == nil, AlarmNeverReported, "cell-silent", "All removals of protected pods in "+c.Name+" are denied: no aggregator has counted them.", "")
 	add(c.Heard != nil && (c.Stale || c.Ready == "False"), AlarmStale, "cell-silent", staleConsequence(c), v1alpha1.ConditionAggregationFresh)
-	add(c.Connected == "False" && c.Guarded != "False", AlarmGuardUnknown, "cell-unguarded",
-		"It is unknown whether removals in CELL are checked: the topology controller cannot read the webhook configuration there.", v1alpha1.ConditionConnected)
+	add(isUnread || c.Connected == "False" && c.Guarded != "False", AlarmGuardUnknown, "cell-unguarded", "It is unknown whether removals in "+c.Name+
+		" are checked: the topology controller cannot read the webhook configuration there.", v1alpha1.ConditionGuarded)
 	return alarms
 }
 
 func staleConsequence(c *Cell) string {
 	if c.WhenStale == string(v1alpha1.WhenStaleDiscount) {
-		return "Removals in CELL are decided by old counts, its pods count for no other cell, and its removals under way stay reserved."
+		return "Removals in " + c.Name + " are decided by old counts, its pods count for no other cell, and its removals under way stay reserved."
 	}
-	return "Removals are decided by old counts of CELL, and its removals under way stay reserved: budgets only shrink."
+	return "Removals are decided by old counts of " + c.Name + ", and its removals under way stay reserved: budgets only shrink."
 }
 
 // CoreAlarm returns the alarm of a core that does not answer who looks at it. answered is when it last did; nil if unknown.
@@ -90,18 +89,24 @@ func CoreAlarm(core string, answered *time.Time) Alarm {
 	}
 }
 
-// SortAlarms sorts alarms, worst first.
-func SortAlarms(alarms []Alarm) {
-	slices.SortFunc(alarms, func(a, b Alarm) int {
-		return cmp.Or(slices.Index(alarmKinds(), a.Kind)-slices.Index(alarmKinds(), b.Kind), cmp.Compare(a.Core, b.Core), cmp.Compare(a.Cell, b.Cell))
-	})
+// CompareAlarms orders alarms, worst first.
+func CompareAlarms(a, b Alarm) int {
+	return cmp.Or(slices.Index(alarmKinds(), a.Kind)-slices.Index(alarmKinds(), b.Kind), cmp.Compare(a.Core, b.Core), cmp.Compare(a.Cell, b.Cell))
 }
 
-// conditionSince returns when a condition of the cell last changed; nil if the cell does not have it.
-func (c *Cell) conditionSince(kind string) *time.Time {
+// condition returns a condition of the cell; nil if the cell does not have it.
+func (c *Cell) condition(kind string) *Condition {
 	at := slices.IndexFunc(c.Conditions, func(c Condition) bool { return c.Type == kind })
 	if at < 0 {
 		return nil
 	}
-	return &c.Conditions[at].Since
+	return &c.Conditions[at]
+}
+
+// conditionSince returns when a condition of the cell last changed; nil if the cell does not have it.
+func (c *Cell) conditionSince(kind string) *time.Time {
+	if have := c.condition(kind); have != nil {
+		return &have.Since
+	}
+	return nil
 }

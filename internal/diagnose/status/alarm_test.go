@@ -38,6 +38,13 @@ func TestAlarmsOf(t *testing.T) {
 		"its pods do not count elsewhere": {[]func(*v1alpha1.Cell){heard(time.Hour), discount}, []status.AlarmKind{status.AlarmStale}, "count for no other cell"},
 		"the aggregator has stopped":      {[]func(*v1alpha1.Cell){fresh, set(v1alpha1.ConditionReady, "False")}, []status.AlarmKind{status.AlarmStale}, "budgets only shrink"},
 		"the cluster cannot be inspected": {[]func(*v1alpha1.Cell){fresh, set(v1alpha1.ConditionConnected, "False")}, []status.AlarmKind{status.AlarmGuardUnknown}, "unknown whether removals in worker-1"},
+		"the configuration cannot be read": {
+			[]func(*v1alpha1.Cell){fresh, set(v1alpha1.ConditionConnected, "True"), func(c *v1alpha1.Cell) {
+				set(v1alpha1.ConditionGuarded, "Unknown")(c)
+				c.Status.Conditions[1].Reason = v1alpha1.ReasonConfigurationUnread
+			}},
+			[]status.AlarmKind{status.AlarmGuardUnknown}, "unknown whether removals in worker-1",
+		},
 		"the worst comes first": {
 			[]func(*v1alpha1.Cell){heard(time.Hour), set(v1alpha1.ConditionGuarded, "False"), set(v1alpha1.ConditionConnected, "False")},
 			[]status.AlarmKind{status.AlarmUnguarded, status.AlarmStale}, "not checked",
@@ -67,12 +74,12 @@ func TestAlarmsOf(t *testing.T) {
 
 func TestAlarmsOfCoresAreSortedWithThoseOfCells(t *testing.T) {
 	alarms := []status.Alarm{{Kind: status.AlarmStale, Cell: "b"}, {Kind: status.AlarmStale, Cell: "a"}, status.CoreAlarm("core", nil), {Kind: status.AlarmUnguarded, Cell: "c"}}
-	status.SortAlarms(alarms)
+	slices.SortFunc(alarms, status.CompareAlarms)
 	var got []string
 	for _, a := range alarms {
 		got = append(got, string(a.Kind)+a.Cell)
 	}
 	if want := []string{"unguardedc", "coreUnreachable", "stalea", "staleb"}; !slices.Equal(got, want) {
-		t.Errorf("SortAlarms() = %v, want %v", got, want)
+		t.Errorf("CompareAlarms sorts %v, want %v", got, want)
 	}
 }
