@@ -135,6 +135,8 @@ func propertyTests() []string {
 		"TestFullDiskAndRestartForgetNoPods", "TestUnwrittenFilesAreWrittenOnceThereIsRoom", "TestReserve",
 		"TestLateDecisionKeepsTheNextPodOfTheName", "TestDecisionsOnEarlierPodsOfTheNameChangeNothing",
 		"TestOutdatedReserveIsWrittenAgain", "TestLateReserveReplacesNothingNewer",
+		"TestPodIsNotRegisteredBeforeItIsKnownWhetherItWasRemoved", "TestPodIsRegisteredBeforeItsRetentionAlthoughRecordsCannotBeRead",
+		"TestAdmittedRemovalEndsPodWhoseRegistrationBegan", "TestAwaitsAdmission",
 		"TestReplacement", "TestSelectionOf", "TestCoverageFollowsStatusOfTarget", "TestPodsOfUnknownNumberJoinKnownOnes",
 		"TestSuccessorOfControllerBelowAnother", "TestOwnerOfClusterScope",
 		"TestTargetThatSelectsOtherPodsIsATransition", "TestTransitionEndsAlthoughTheTargetIsReleased",

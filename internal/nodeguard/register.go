@@ -25,6 +25,7 @@ type registrar struct {
 	guard *Guard
 	// own is the guard's account, and kubelet that of the kubelet.
 	own, kubelet *Account
+	retention    time.Duration
 }
 
 // errNotSound means that a pod can be held but not registered.
@@ -44,6 +45,9 @@ func (r *registrar) register(ctx context.Context, e podhold.Entry) error {
 		return err
 	}
 	if err := soundness(pod); err != nil {
+		return err
+	}
+	if ended, err := r.endAdmitted(ctx, e); ended || err != nil {
 		return err
 	}
 	if e.Registered == "" {
@@ -72,6 +76,23 @@ func (r *registrar) register(ctx context.Context, e podhold.Entry) error {
 		r.guard.begin(e.Pod, "") // the registration was lost too
 	}
 	return err
+}
+
+// errUnknown means that the API server did not say whether the removal of the pod was admitted.
+var errUnknown = errors.New("it cannot be read whether the removal of the pod was admitted")
+
+// endAdmitted ends a held pod whose removal was admitted, and reports whether it was. It must be called before the pod is registered: afterwards
+// no component asks for its earlier UID.
+func (r *registrar) endAdmitted(ctx context.Context, held podhold.Entry) (bool, error) {
+	switch admission := r.guard.admission(ctx, held); {
+	case admission == podhold.Admitted:
+		r.guard.endHeld(ctx, r.own, held, podhold.EndAdmitted)
+		return true, nil
+	case admission == podhold.Unknown && podhold.AwaitsAdmission(r.guard.running()-held.HeldAt, r.retention):
+		return false, errUnknown
+	default:
+		return false, nil
+	}
 }
 
 // complete gives the registration of a pod its status, labels and owner.

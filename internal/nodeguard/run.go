@@ -82,7 +82,7 @@ func Run(ctx context.Context, o Options) error {
 	defer cancel()
 	for _, run := range []func(context.Context){
 		r.run,
-		(&registrar{guard: g, own: own, kubelet: kubelet}).run,
+		(&registrar{guard: g, own: own, kubelet: kubelet, retention: o.Retention}).run,
 		func(ctx context.Context) { g.findLost(ctx, kubelet) },
 		(&ending{guard: g, records: r, kubelet: kubelet, retention: o.Retention}).run,
 		(&reporter{guard: g, kubelet: kubelet, otherCluster: forKubelet.Refusal}).run,
@@ -152,12 +152,12 @@ func (e *ending) endDue(ctx context.Context, held []podhold.Entry) {
 	for _, one := range held {
 		_, unregistrable := satisfied[one.Pod.UID]
 		facts := podhold.Facts{
-			Admission: e.records.Admission(ctx, one.Pod.Namespace, one.APIUID()), Released: released[one.Pod.UID],
+			Admission: g.admission(ctx, one), Released: released[one.Pod.UID],
 			Unregistrable: unregistrable, Satisfied: satisfied[one.Pod.UID],
 			Held: g.running() - one.HeldAt, Retention: e.retention,
 		}
 		if why := podhold.EndOf(facts); why != "" {
-			e.end(ctx, one, why)
+			g.endHeld(ctx, e.records.own, one, why)
 		}
 	}
 	if len(released) > 0 {
@@ -167,13 +167,28 @@ func (e *ending) endDue(ctx context.Context, held []podhold.Entry) {
 	}
 }
 
-// end ends a held pod, and deletes its registration if that is not complete: the kubelet would start it as a new pod.
-func (e *ending) end(ctx context.Context, held podhold.Entry, why podhold.End) {
-	if !e.guard.end(held.Pod, why) || held.Registered == "" {
+// admission reports whether the removal of a held pod or of its incomplete registration was admitted.
+func (g *Guard) admission(ctx context.Context, held podhold.Entry) podhold.Admission {
+	answer := podhold.NotAdmitted
+	for _, uid := range held.Removable() {
+		switch g.cluster.Admission(ctx, held.Pod.Namespace, uid) {
+		case podhold.Admitted:
+			return podhold.Admitted
+		case podhold.Unknown:
+			answer = podhold.Unknown
+		case podhold.NotAdmitted:
+		}
+	}
+	return answer
+}
+
+// endHeld ends a held pod, and deletes its registration if that is not complete: the kubelet would start it as a new pod. own is the guard's account.
+func (g *Guard) endHeld(ctx context.Context, own *Account, held podhold.Entry, why podhold.End) {
+	if !g.end(held.Pod, why) || held.Registered == "" {
 		return
 	}
-	if err := e.records.own.deletePod(ctx, held.Pod.NamespacedName, held.Registered, false); err != nil {
-		e.guard.log.Info("Failed to delete the incomplete registration of a pod", "pod", held.Pod.NamespacedName, "reason", err.Error())
+	if err := own.deletePod(ctx, held.Pod.NamespacedName, held.Registered, false); err != nil {
+		g.log.Info("Failed to delete the incomplete registration of a pod", "pod", held.Pod.NamespacedName, "reason", err.Error())
 	}
 }
 

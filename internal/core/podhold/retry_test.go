@@ -22,3 +22,17 @@ func TestRetryAfter(t *testing.T) {
 		}
 	}
 }
+
+func TestAwaitsAdmission(t *testing.T) {
+	for _, tc := range []struct {
+		held, retention time.Duration
+		want            bool
+	}{
+		{0, 24 * time.Hour, true}, {time.Hour - 1, 24 * time.Hour, true}, {time.Hour, 24 * time.Hour, false},
+		{29 * time.Minute, time.Hour, true}, {30 * time.Minute, time.Hour, false},
+	} {
+		if got := podhold.AwaitsAdmission(tc.held, tc.retention); got != tc.want {
+			t.Errorf("AwaitsAdmission(%s, %s) = %v, want %v", tc.held, tc.retention, got, tc.want)
+		}
+	}
+}

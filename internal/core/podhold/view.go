@@ -31,6 +31,15 @@ func (e *Entry) IsHeld() bool { return !e.HeldSince.IsZero() }
 // APIUID returns the UID by which the API server knows the pod, or knew it last.
 func (e *Entry) APIUID() types.UID { return cmp.Or(e.Registered, e.Lost, e.Pod.UID) }
 
+// Removable returns the UIDs whose removal ends a held pod: that by which the API server knew it, and that of its incomplete registration.
+func (e *Entry) Removable() []types.UID {
+	uids := []types.UID{cmp.Or(e.Lost, e.Pod.UID)}
+	if e.Registered != "" {
+		uids = append(uids, e.Registered)
+	}
+	return uids
+}
+
 // View is what a kubelet sees of the pods of its node. It is not safe for concurrent use.
 type View struct {
 	entries map[types.NamespacedName]*Entry
