@@ -136,7 +136,7 @@ func propertyTests() []string {
 		"TestLateDecisionKeepsTheNextPodOfTheName", "TestDecisionsOnEarlierPodsOfTheNameChangeNothing",
 		"TestOutdatedReserveIsWrittenAgain", "TestLateReserveReplacesNothingNewer",
 		"TestPodIsNotRegisteredBeforeItIsKnownWhetherItWasRemoved", "TestPodIsRegisteredBeforeItsRetentionAlthoughRecordsCannotBeRead",
-		"TestAdmittedRemovalEndsPodWhoseRegistrationBegan", "TestAwaitsAdmission",
+		"TestAdmittedRemovalEndsPodWhoseRegistrationBegan", "TestAwaitsAdmission", "TestRegistrationLostBeforeItsCompletionIsTriedAgain",
 		"TestReplacement", "TestSelectionOf", "TestCoverageFollowsStatusOfTarget", "TestPodsOfUnknownNumberJoinKnownOnes",
 		"TestSuccessorOfControllerBelowAnother", "TestOwnerOfClusterScope",
 		"TestTargetThatSelectsOtherPodsIsATransition", "TestTransitionEndsAlthoughTheTargetIsReleased",

@@ -379,12 +379,12 @@ func (g *Guard) forgetFailures(uid types.UID) {
 	delete(g.failures, uid)
 }
 
-// complete records that the registration of a held pod is complete.
-func (g *Guard) complete(name types.NamespacedName, uid types.UID) {
+// complete records that the registration of a held pod is complete. It reports whether the pod still had that registration.
+func (g *Guard) complete(name types.NamespacedName, uid types.UID) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !g.view.Complete(name, uid) {
-		return
+		return false
 	}
 	e, _ := g.view.Get(name)
 	g.forgetFailures(e.Pod.UID)
@@ -392,6 +392,7 @@ func (g *Guard) complete(name types.NamespacedName, uid types.UID) {
 	g.persist(name)
 	g.metrics.registered.Inc()
 	g.log.Info("Registered pod again", "pod", name, "registeredUID", uid)
+	return true
 }
 
 // present records that the API server has a held pod itself, under a UID.

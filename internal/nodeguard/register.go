@@ -95,6 +95,9 @@ func (r *registrar) endAdmitted(ctx context.Context, held podhold.Entry) (bool, 
 	}
 }
 
+// errLostAgain means that the registration was lost before it was recorded as complete: the next attempt creates another one.
+var errLostAgain = errors.New("the registration was lost before it was complete")
+
 // complete gives the registration of a pod its status, labels and owner.
 func (r *registrar) complete(ctx context.Context, e podhold.Entry, pod *corev1.Pod) error {
 	name := e.Pod.NamespacedName
@@ -108,7 +111,9 @@ func (r *registrar) complete(ctx context.Context, e podhold.Entry, pod *corev1.P
 	if err := r.own.patchMetadata(ctx, name, e.Registered, pod.Labels, owners); err != nil {
 		return fmt.Errorf("set the labels of the pod: %w", err)
 	}
-	r.guard.complete(name, e.Registered)
+	if !r.guard.complete(name, e.Registered) {
+		return errLostAgain
+	}
 	return nil
 }
 

@@ -1,0 +1,67 @@
+package nodeguard
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/breakwater-k8s/breakwater/internal/core/podhold"
+)
+
+// vanishing is an API server that loses the first registration right after its last patch. The watch shows that before the answer to the patch arrives.
+type vanishing struct {
+	vanish  func(uid types.UID)
+	created []types.UID
+}
+
+func (s *vanishing) RoundTrip(r *http.Request) (*http.Response, error) {
+	code, answer := http.StatusOK, any(map[string]any{})
+	switch {
+	case strings.Contains(r.URL.Path, "/events/"):
+		code = http.StatusNotFound
+	case r.Method == http.MethodPost:
+		var p corev1.Pod
+		if err := json.NewDecoder(r.Body).Decode(&p); err != nil {
+			return nil, err
+		}
+		p.UID = []types.UID{"first", "second"}[len(s.created)]
+		s.created, answer = append(s.created, p.UID), p
+	case r.Method == http.MethodPatch && !strings.HasSuffix(r.URL.Path, "/status") && len(s.created) == 1:
+		s.vanish(s.created[0])
+	}
+	raw, err := json.Marshal(answer)
+	return &http.Response{StatusCode: code, Body: io.NopCloser(bytes.NewReader(raw)), Request: r}, err
+}
+
+// A registration that is lost between its last patch and its completion is registered again, and not held until the retention ends it.
+func TestRegistrationLostBeforeItsCompletionIsTriedAgain(t *testing.T) {
+	f := newAskingFixture(t)
+	g := f.guard
+	server := &vanishing{vanish: func(uid types.UID) {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.view.Vanish(podhold.Pod{NamespacedName: f.pod.NamespacedName, UID: uid})
+	}}
+	account := &Account{server: &url.URL{Scheme: "https", Host: "server"}, upstream: server}
+	f.ending.records.own = account
+	r := &registrar{guard: g, own: account, kubelet: account, retention: time.Hour}
+	lost, _ := g.entry(f.pod.NamespacedName)
+	if err := r.register(t.Context(), lost); err == nil {
+		t.Fatal("register() = nil although the registration was lost: nothing tries again")
+	}
+	lost, _ = g.entry(f.pod.NamespacedName)
+	if err := r.register(t.Context(), lost); err != nil {
+		t.Fatal(err)
+	}
+	if e, ok := g.entry(f.pod.NamespacedName); !ok || e.IsHeld() || e.Registered != "second" {
+		t.Errorf("the guard knows %+v (%v), want the second registration", e, ok)
+	}
+}
