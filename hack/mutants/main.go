@@ -137,6 +137,7 @@ func propertyTests() []string {
 		"TestOutdatedReserveIsWrittenAgain", "TestLateReserveReplacesNothingNewer",
 		"TestPodIsNotRegisteredBeforeItIsKnownWhetherItWasRemoved", "TestPodIsRegisteredBeforeItsRetentionAlthoughRecordsCannotBeRead",
 		"TestAdmittedRemovalEndsPodWhoseRegistrationBegan", "TestAwaitsAdmission", "TestRegistrationLostBeforeItsCompletionIsTriedAgain",
+		"TestVanishedRegistration", "TestDeletedRegistrationEndsHeldPod",
 		"TestReplacement", "TestSelectionOf", "TestCoverageFollowsStatusOfTarget", "TestPodsOfUnknownNumberJoinKnownOnes",
 		"TestSuccessorOfControllerBelowAnother", "TestOwnerOfClusterScope",
 		"TestTargetThatSelectsOtherPodsIsATransition", "TestTransitionEndsAlthoughTheTargetIsReleased",

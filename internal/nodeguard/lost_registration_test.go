@@ -11,9 +11,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/breakwater-k8s/breakwater/internal/core/podhold"
+	"github.com/breakwater-k8s/breakwater/internal/nodeguard/podwire"
 )
 
 // vanishing is an API server that loses the first registration right after its last patch. The watch shows that before the answer to the patch arrives.
@@ -63,5 +66,29 @@ func TestRegistrationLostBeforeItsCompletionIsTriedAgain(t *testing.T) {
 	}
 	if e, ok := g.entry(f.pod.NamespacedName); !ok || e.IsHeld() || e.Registered != "second" {
 		t.Errorf("the guard knows %+v (%v), want the second registration", e, ok)
+	}
+}
+
+// The guard records the UID of a registration after the watch has shown that a client deletes it. The kubelet must see that its pod is gone (rule N1).
+func TestDeletedRegistrationEndsHeldPod(t *testing.T) {
+	f := newAskingFixture(t)
+	pod, err := f.guard.lastState(f.pod.UID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := metav1.Unix(1002, 0)
+	pod.UID, pod.DeletionTimestamp, pod.Status = "registered", &now, corev1.PodStatus{}
+	raw, err := podwire.Encode(podwire.JSON, pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.guard.begin(f.pod, pod.UID)
+	s := &stream{guard: f.guard, format: podwire.JSON}
+	events, err := s.edit(t.Context(), podwire.Event{Type: watch.Deleted, Object: raw})
+	if err != nil || len(events) != 1 || events[0].Type != watch.Deleted {
+		t.Errorf("the kubelet sees %d events (%v), want that the pod is gone", len(events), err)
+	}
+	if e, ok := f.guard.entry(f.pod.NamespacedName); ok {
+		t.Errorf("the guard still knows %+v", e)
 	}
 }

@@ -61,6 +61,11 @@ func (m *model) lose(name types.NamespacedName) {
 	}
 	m.view.Drop(name)
 	delete(m.kubelet, name.Name)
+	if p.Deleting { // also if it was an incomplete registration, which the kubelet did not see
+		last := m.last[e.Pod.UID]
+		last.Deleting = true
+		m.last[e.Pod.UID] = last
+	}
 }
 
 // wants returns the UID by which the kubelet must see a pod; empty if it must not see it.

@@ -118,6 +118,27 @@ func TestRegistration(t *testing.T) {
 	}
 }
 
+// The view can learn of an incomplete registration after the event that shows its deletionTimestamp, and then sees only that it is gone.
+func TestVanishedRegistration(t *testing.T) {
+	deleting := func(uid types.UID) podhold.Pod {
+		return with(running(uid), func(p *podhold.Pod) { p.Deleting = true })
+	}
+	for claim, tc := range map[string]struct {
+		last podhold.Pod
+		want podhold.Change
+	}{
+		"one that a client deleted ends the pod (N1)":      {deleting("b"), podhold.Lose},
+		"one that was lost leaves the pod held":            {running("b"), podhold.Hide},
+		"the late deletion of another pod changes nothing": {deleting("c"), podhold.Hide},
+	} {
+		v := podhold.NewView(podhold.Entry{Pod: running("a"), HeldSince: time.Unix(1, 0), Lost: "a", Registered: "b"})
+		got := v.Vanish(tc.last)
+		if e, _ := v.Get(web); got != tc.want || e.Pod.UID != "a" || e.IsHeld() != (tc.want == podhold.Hide) || e.Pod.Deleting == e.IsHeld() {
+			t.Errorf("%s: Vanish() = %d, want %d; the view has %+v", claim, got, tc.want, e)
+		}
+	}
+}
+
 func TestPodOf(t *testing.T) {
 	controller := true
 	now := metav1.Now()

@@ -108,12 +108,14 @@ func (e *Entry) update(p Pod) {
 }
 
 // Vanish records that the API server reports a pod as deleted. last is the state in which it was. It returns Lose if the kubelet sees
-// that pod, and Hide if it does not.
+// that pod, or if a client deleted its incomplete registration, and Hide otherwise.
 func (v *View) Vanish(last Pod) Change {
 	e := v.entries[last.NamespacedName]
 	switch {
 	case e == nil, last.UID != e.APIUID():
 		return Hide
+	case e.IsHeld() && last.Deleting && last.UID == e.Registered: // rule N1: a client deleted the incomplete registration
+		e.setRegistration(last.UID)
 	case e.IsHeld():
 		e.Registered = "" // an incomplete registration
 		return Hide
