@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -39,6 +40,14 @@ type mutant struct {
 // judgeRule is the rule of mutants in the judge. All other mutants are in the product.
 const judgeRule = "judge"
 
+// The tests that prove the rules of the product, and those of shares.
+var (
+	//go:embed properties.txt
+	propertiesList string
+	//go:embed properties_of_shares.txt
+	propertiesOfSharesList string
+)
+
 // proof is a set of tests that may catch a mutant.
 type proof struct {
 	name     string
@@ -70,7 +79,7 @@ func proofs() []proof {
 			"./aggregator", "./webhook",
 			"./internal/core/brake", "./controllers/brake", "./controllers/keeper", "./controllers/generator", "./controllers/inventory", "./controllers/topology",
 			"./internal/core/removal", "./internal/core/podhold", "./internal/nodeguard", "./internal/core/succession", "./internal/core/workload",
-		}, "^(" + strings.Join(propertyTests(), "|") + ")$"},
+		}, anyOf(propertiesList)},
 		{judgeTests, []string{"./e2e/harness/simulation"}, "^TestTheJudge"},
 		{"simulation", []string{"./e2e/harness/simulation"}, "^TestSeeds$"},
 		{ownerSimulation, []string{"./e2e/harness/simulation"}, "^TestOwnerSeeds$"},
@@ -80,71 +89,9 @@ func proofs() []proof {
 	}...)
 }
 
-// propertyTests are the tests of the proof "properties".
-func propertyTests() []string {
-	return []string{
-		"TestChooseNeverReleasesAfterAnAccident", "TestExpect", "TestExpectationStaysWhileWorkloadsCannotBeFound", "TestPodsWithExpectedOwners",
-		"TestDecide", "TestDecideHoldsBurstsAndTheLimitOfEachWindow", "TestDecideHoldsABurstForAWindow", "TestDescribeWeakening", "TestReference",
-		"TestRepeatedDecreasesKeepTheLimitOfTheWindow", "TestGrantDoesNotOutliveItsRecord", "TestWorkloadRevertsOnlyItsOwnCascade",
-		"TestWeakeningOfEachField", "TestKeepLeavesWhatTheChangeDoesNotWeaken", "TestCascadeOf", "TestChoiceNamesDeletedPolicy",
-		"TestPredictionShowsWhatTheAPIServerWouldStore", "TestPausedLeaderDoesNotWriteOverHigherFloor", "TestPausedLeaderDoesNotReleaseChangedProtector",
-		"TestStalePolicyDoesNotWeakenProtector", "TestChangeOfUnfinishedProtectorKeepsItsMark",
-		"TestLeadersShareTheGrants",
-		"TestBudgetOf",
-		"TestReconcileRequeuesOnOutdatedCache", "TestNoReleaseRequestForRecordMissingFromAPIServer",
-		"TestSourceKeepsFinalizerUntilCacheShowsHeldCondition", "TestSourceKeepsFinalizerAfterSlowRead",
-		"TestProtectorOfVanishedSourceStaysUntilConfirmed",
-		"TestUnprovenCallerCannotChargeMissingPods",
-		"TestRecreatedProtectorKeepsPendingRelease", "TestRecreatedProtectorDropsWithdrawnDecrease", "TestFormerOwnersReplaceTheKeeper",
-		"TestOwnersSurviveASecondLoss",
-		"TestHistoryAgreesWithTheOracle", "TestBatchDecidesLikeSingleDecisions", "TestDisruptionsAllowedMatchesDecide",
-		"TestHealthIsConsistent", "TestSettlementKeepsReservationsInFlight", "TestSnapshotCountsMatchLinearScan",
-		"TestAdmittedRemovalIsReservedWithAllProtectors", "TestOlderCountDoesNotReplaceNewerCountOfAnotherLeader", "TestCoverageIndex",
-		"TestCountsOfAnotherStreamAreContinuedAtOnce", "TestInitialCountIsNotOlderThanProtector",
-		"TestOperationsOnOnePodCombine", "TestUpdateConsumesBudgetOnce", "TestFloorIsUnknownUntilAllCellsAreCounted",
-		"TestDiscountNeverAdmitsMore", "TestDrainingCellDeniesRepeatedRemovals", "TestClearedEntryIsRecountedFromLiveList",
-		"TestDrainingCellKeepsEntryWithReservations",
-		"TestDeletedCellGetsNoEntry", "TestDeletedCellIsHeldWhileProtectorIsUnfinished",
-		"TestUnfinishedProtectorIsCompletedAfterDeletion",
-		"TestRestoredProtectorIsCountedAfterDeadline", "TestWriteToRestoredCoreFails", "TestCountsOfALostIncarnationAdmitNothing",
-		"TestAllBreakGlassRemovalsAreCharged", "TestBreakGlassDuringOutageIsChargedLater", "TestBreakGlassOfRecentlyReadyPodIsChargedLater",
-		"TestPendingChargesComeFirstWhateverTheClockShows", "TestPendingChargeIsAdaptedToTheProtector",
-		"TestUpdateStaysReservedUntilContainersRestart", "TestUpdateStaysReservedWhenRemovalFails",
-		"TestPodMissingFromLiveReadIsNeverCounted", "TestPodMissingFromLiveReadThatStaysEndsLeadership",
-		"TestReservationStaysWhilePodIsShownAfterItsEnd", "TestPodEndLongBeforeReservationSettlesNothing",
-		"TestClaimable", "TestSlotIsCountedOnlyWhenComplete", "TestReleasedSlotIsNotWritten",
-		"TestStubsAreReadFromAPIServer", "TestProtectorWithoutCountsWaitsAfterCoreRestore",
-		"TestHeartbeatKeepsEvidenceOfCoreRestore",
-		"TestStreamResumesOnlyWithSameHistory", "TestListWithDistantPagesFails",
-		"TestAbandonedReservationExpiresWhileOthersAreRenewed", "TestTimerStartsWithTheLastAttempt", "TestReservationDoesNotInheritTheTimerOfASettledOne",
-		"TestStaleReplicaChargesCountedPod", "TestSteadyClock", "TestEqualCountsAreWrittenWhenAPodBecameAvailableByTime",
-		"TestYoungPodIsChargedInCellsWithoutCounts", "TestPodRemovedBeforeMinReadySecondsIsNeverCounted", "TestPodsWithExpectedOwnersInInitialCount",
-		"TestForgedReviewCausesNoActions", "TestForgedReviewCannotBreakGlass",
-		"TestAdmittedRemovalWithoutGracePeriodIsRecorded", "TestRemovalThatCannotBeRecordedIsRefused", "TestForgedRemovalIsNotRecorded",
-		"TestRelabelConsumesBudget", "TestRelabelThroughStatusConsumesBudget", "TestConfiguration", "TestFailedPrecondition",
-		"TestProtectorsThatLoseThePodAreCharged", "TestRelabelCombinesWithOtherOperations", "TestCompactMergesRelabelsSeparately",
-		"TestRelabelStaysReservedUntilSnapshotShowsIt", "TestLivePodDoesNotSettleRelabelWithLateWatch",
-		"TestPodThatEnteredAndLeavesStaysReserved",
-		"TestWiderSelectorCountsNewPodsAfterDeadline", "TestTransitionEndUsesLiveList", "TestCountedPodsInTransition",
-		"TestUnknownEarlierSpecCountsNothingBeforeDeadline",
-		"TestDeferral", "TestDeferredWritesAreMade",
-		"TestKubeletLosesOnlyWhatWasRemoved", "TestEndOf", "TestRegistration", "TestDecideName",
-		"TestHeldPodsEndByLaterCountsOnly", "TestIsSatisfied", "TestAnswersToGuards",
-		"TestResume", "TestHoldsLastAtLeastTheirRetention", "TestClockStepDoesNotEndHeldPods", "TestRetentionCountsOnlyTimeThatGuardsHaveSeen",
-		"TestRejectionOf", "TestStoredPodsOfOtherNodesAndMachinesAreNotShown", "TestPodMissingFromAStaleListIsNotChanged",
-		"TestFullDiskAndRestartForgetNoPods", "TestUnwrittenFilesAreWrittenOnceThereIsRoom", "TestReserve",
-		"TestLateDecisionKeepsTheNextPodOfTheName", "TestDecisionsOnEarlierPodsOfTheNameChangeNothing",
-		"TestOutdatedReserveIsWrittenAgain", "TestLateReserveReplacesNothingNewer",
-		"TestPodIsNotRegisteredBeforeItIsKnownWhetherItWasRemoved", "TestPodIsRegisteredBeforeItsRetentionAlthoughRecordsCannotBeRead",
-		"TestAdmittedRemovalEndsPodWhoseRegistrationBegan", "TestAwaitsAdmission", "TestRegistrationLostBeforeItsCompletionIsTriedAgain",
-		"TestVanishedRegistration", "TestDeletedRegistrationEndsHeldPod",
-		"TestReplacement", "TestSelectionOf", "TestCoverageFollowsStatusOfTarget", "TestPodsOfUnknownNumberJoinKnownOnes",
-		"TestSuccessorOfControllerBelowAnother", "TestOwnerOfClusterScope",
-		"TestTargetThatSelectsOtherPodsIsATransition", "TestTransitionEndsAlthoughTheTargetIsReleased",
-		"TestDecideSuccession", "TestPatchRemovesOnlyTheControllerReference",
-		"TestDomainLoss", "TestDomainLossAssumesTheWorstPlacement", "TestPodOfUnknownDomainMayBeInAnyDomain", "TestAdmittedRemovalsTolerateAnyDomainLoss",
-		"TestBatchDecidesLikeSingleDecisionsWithDomainLoss",
-	}
+// anyOf returns the pattern that matches the tests of a list with one name a line.
+func anyOf(list string) string {
+	return "^(" + strings.Join(strings.Fields(list), "|") + ")$"
 }
 
 // shareProofs returns the proofs of rules S1 to S6, the cheapest first.
@@ -152,28 +99,7 @@ func shareProofs() []proof {
 	return []proof{
 		{"properties of shares", []string{
 			"./internal/core/floorshare", "./internal/core/quota", "./internal/core/removal", "./internal/core/rootguard", "./aggregator", "./webhook",
-		}, "^(" + strings.Join([]string{
-			"TestMayRecord", "TestKeepsFloor", "TestSharesRiseToReplaceADiscountedCell",
-			"TestDeletedCellStaysUntilOtherSharesKeepTheFloor", "TestSharesDoNotRelyOnASilentCell",
-			"TestNextAfterRestore", "TestNextEntersBesideTooFewPods", "TestAllStatesKeepTheFloor", "TestSharesComeToRest", "TestCellsWithSharesCountForTheirShares",
-			"TestShareRecordsThatItWantsBudget", "TestShareCountsOnlyPodsOfItsCell", "TestDeletedShareRefusesAll",
-			"TestReservationsMoveWithTheDecisions", "TestShareOfLostProtectorIsTakenOver", "TestCellsOfSeveralCoresShareACopy",
-			"TestRestoredShareAdmitsNothing", "TestMergeReservations", "TestSharesOfRestoredCore", "TestAwaitsConfirmation", "TestWithShares",
-			"TestSurplusShareEnds", "TestShareOfRestoredClusterIsNotConfirmed", "TestLateWatchLosesNoReservationsOfAnEnteringCell",
-			"TestLateWatchHidesNoRemovalsBesideDeadPods", "TestReservationsOfAClosedShareAreRecorded",
-			"TestLateWatchLeavesNoShareOpen", "TestLateWatchLetsNoRecreatedProtectorDecideBesideAShare",
-			"TestLeavingByARecreatedShareForgetsNoRemovals", "TestOtherSharesDoNotRelyOnPodsOfALostShare",
-			"TestPodsThatDieAreCountedWhereNoShareCanBeCreated", "TestFailedStepOfAShareStoresFewerPodsAlone",
-			"TestEnteringKeepsTheLaterTimeOfAReservation", "TestLeavingKeepsTheLaterTimeOfAReservation",
-			"TestDrainedShareOfZeroAdmitsNothingUnrecorded", "TestClosedShareOfARestoredClusterIsCounted",
-			"TestUpgradedCoreTakesNoShareOfACoreThatIsNot", "TestUnknownCoreReleasesNoShareOfAnotherCore",
-			"TestStaleReplicaChargesCountedPodToAShareOfZero",
-			"TestSharesAdmitNothingWhileTheFloorIsUnknown", "TestProtectorThatToleratesDomainLossHasNoShares",
-			"TestCoresWithProtectorsOfOneNameHaveSharesOfTheirOwn",
-			"TestDecidingFor", "TestPendingChargeFollowsACellThatEnters", "TestPendingChargeFollowsACellThatLeaves",
-			"TestPendingChargeReducesTheBudgetOfAShareThatOpens", "TestBreakGlassRemovalWhileACellEntersIsCharged",
-			"TestAllBreakGlassRemovalsAreChargedToTheDecidingObject", "TestWorkerDependsOnItsShares", "TestEachProtectorVisitsShares",
-		}, "|") + ")$"},
+		}, anyOf(propertiesOfSharesList)},
 		{"simulation of shares", []string{"./e2e/harness/simulation"}, "^TestShareSeeds$"},
 	}
 }
