@@ -36,14 +36,36 @@ type batchWriter struct {
 // flush executes all operations for one protector, after its pending charges.
 func (w *batchWriter) flush(ctx context.Context, key types.NamespacedName, ops []historyOp) ([]opResult, error) {
 	return w.spans.traceBatch(ctx, key, ops, func(ctx context.Context) ([]opResult, error) {
-		pending := w.pendingCharges.ops(key)
+		pending := w.pendingCharges.ops(key, w.now())
 		results, err := w.write(ctx, key, slices.Concat(pending, ops))
+		if apierrors.IsInvalid(err) && len(pending) > 0 {
+			return w.flushOneByOne(ctx, key, pending, ops)
+		}
 		if err != nil {
 			return nil, err
 		}
 		w.pendingCharges.removeCharged(key, pending, results)
 		return results[len(pending):], nil
 	})
+}
+
+// flushOneByOne writes each pending charge of its own, before the operations. It sets those aside that the API server rejects: one of them would keep the
+// protector from every other decision.
+func (w *batchWriter) flushOneByOne(ctx context.Context, key types.NamespacedName, pending, ops []historyOp) ([]opResult, error) {
+	eachClaim(ops, func(claim *quota.Claim) { *claim = quota.Claim{} }) // the write failed, so no claim was stored
+	for i := range pending {
+		one := pending[i : i+1]
+		results, err := w.write(ctx, key, one)
+		switch {
+		case apierrors.IsInvalid(err):
+			w.pendingCharges.setAside(key, one[0].removal.Token, w.now())
+		case err != nil:
+			return nil, err
+		default:
+			w.pendingCharges.removeCharged(key, one, results)
+		}
+	}
+	return w.write(ctx, key, ops)
 }
 
 // write executes operations in one compare-and-swap. It decides refusals from the newest object that this process has seen.

@@ -42,6 +42,8 @@ type memoryFixture struct {
 	mu sync.Mutex
 	// fault wraps the next status writes; nil is no fault.
 	fault func(write func() error) error
+	// rejected is the UID of a pod: the core rejects each object with a reservation of it.
+	rejected types.UID
 }
 
 // testingT is the common interface of tests, fuzz tests and property tests.
@@ -95,8 +97,15 @@ func (d *memoryFixture) update(
 		return c.SubResource(subresource).Update(ctx, object, options...)
 	}
 	d.mu.Lock()
-	fault := d.fault
+	fault, rejected := d.fault, d.rejected
 	d.mu.Unlock()
+	for i := range object.(*v1alpha1.PodProtector).Status.Cells {
+		for r := range quota.Reservations(&object.(*v1alpha1.PodProtector).Status.Cells[i].AdmissionHistory) {
+			if rejected != "" && r.Hash == quota.HashUID(rejected) {
+				return apierrors.NewInvalid(v1alpha1.GroupVersion.WithKind("PodProtector").GroupKind(), object.GetName(), nil)
+			}
+		}
+	}
 	if fault != nil {
 		return fault(write)
 	}
@@ -107,6 +116,13 @@ func (d *memoryFixture) setFault(fault func(write func() error) error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.fault = fault
+}
+
+// reject makes the core reject each object with a reservation of a pod; none if uid is empty.
+func (d *memoryFixture) reject(uid types.UID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.rejected = uid
 }
 
 // stored returns the protector as it is stored in the core.

@@ -23,6 +23,8 @@ const (
 	// pendingWriteInterval is the time between two attempts to write the pending charges. pendingWriteTimeout limits one attempt.
 	pendingWriteInterval = 250 * time.Millisecond
 	pendingWriteTimeout  = 5 * time.Second
+	// rejectedInterval is the time between two attempts to write a charge that the API server rejects as invalid.
+	rejectedInterval = time.Minute
 )
 
 // pendingCharge is a removal to charge to a protector or to its share.
@@ -30,14 +32,18 @@ type pendingCharge struct {
 	quota.Removal
 	// of identifies the protector, as its shares do.
 	of v1alpha1.ShareOf
+	// rejectedAt is when the API server last rejected it. It is zero for a charge that was not rejected.
+	rejectedAt time.Time
 }
 
 // newPendingCharge returns the pending charge of a removal for a protector or a share.
 func newPendingCharge(removal quota.Removal, p *v1alpha1.PodProtector) pendingCharge {
 	if p.Spec.ShareOf != nil {
-		return pendingCharge{removal, *p.Spec.ShareOf}
+		return pendingCharge{Removal: removal, of: *p.Spec.ShareOf}
 	}
-	return pendingCharge{removal, v1alpha1.ShareOf{Name: p.Name, UID: string(p.UID), FormerUID: p.Annotations[v1alpha1.AnnotationRestored]}}
+	return pendingCharge{
+		Removal: removal, of: v1alpha1.ShareOf{Name: p.Name, UID: string(p.UID), FormerUID: p.Annotations[v1alpha1.AnnotationRestored]},
+	}
 }
 
 // pendingCharges are the pending charges of the protectors of a core, at most one for each pod. They are safe for concurrent
@@ -75,9 +81,12 @@ func (c *pendingCharges) of(protector types.NamespacedName) []pendingCharge {
 	return slices.Clone(c.byProtector[protector])
 }
 
-// ops returns the pending charges of a protector, as operations.
-func (c *pendingCharges) ops(protector types.NamespacedName) (ops []historyOp) {
+// ops returns the pending charges of a protector that were not rejected recently, as operations.
+func (c *pendingCharges) ops(protector types.NamespacedName, now time.Time) (ops []historyOp) {
 	for _, charge := range c.of(protector) {
+		if now.Sub(charge.rejectedAt) < rejectedInterval {
+			continue
+		}
 		ops = append(ops, historyOp{removal: charge.Removal, claim: &quota.Claim{}, isPending: true})
 	}
 	return ops
@@ -91,6 +100,17 @@ func (c *pendingCharges) removeCharged(protector types.NamespacedName, written [
 		case results[i].kind != resultDecided:
 		case results[i].verdict.Outcome.Admitted(), results[i].verdict.Outcome == quota.DeniedNameless: // a pod without a UID is never charged
 			c.remove(protector, op.removal.Token)
+		}
+	}
+}
+
+// setAside keeps the charge with a token out of all writes for a while, because the API server rejected it.
+func (c *pendingCharges) setAside(protector types.NamespacedName, token string, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range c.byProtector[protector] {
+		if charge := &c.byProtector[protector][i]; charge.Token == token {
+			charge.rejectedAt = now
 		}
 	}
 }
@@ -123,7 +143,8 @@ func (c *pendingCharges) count() int {
 	return number
 }
 
-// flushUntilDone flushes pending charges of protectors for which no removal is requested, until ctx ends.
+// flushUntilDone flushes pending charges of protectors for which no removal is requested, until ctx ends. It flushes them side by side: until a charge is
+// written, other replicas give its budget out.
 func (c *pendingCharges) flushUntilDone(ctx context.Context, flush func(context.Context, types.NamespacedName)) {
 	for {
 		select {
@@ -132,9 +153,11 @@ func (c *pendingCharges) flushUntilDone(ctx context.Context, flush func(context.
 		case <-c.added:
 		}
 		for protectors := c.protectors(); len(protectors) > 0; protectors = c.protectors() {
+			var flushes sync.WaitGroup
 			for _, protector := range protectors {
-				flush(ctx, protector)
+				flushes.Go(func() { flush(ctx, protector) })
 			}
+			flushes.Wait()
 			select {
 			case <-ctx.Done():
 				return

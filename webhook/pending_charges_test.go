@@ -119,7 +119,7 @@ func TestPendingChargeIsAdaptedToTheProtector(t *testing.T) {
 				t.Fatalf("break-glass removal is denied: %s", answer.Status.Message)
 			}
 			got := d.core.pendingCharges.of(charge.Key)
-			want := pendingCharge{charge.AttemptFor(attempt), v1alpha1.ShareOf{Name: "web"}}
+			want := pendingCharge{Removal: charge.AttemptFor(attempt), of: v1alpha1.ShareOf{Name: "web"}}
 			if diff := cmp.Diff([]pendingCharge{want}, got, cmp.AllowUnexported(pendingCharge{})); diff != "" {
 				t.Errorf("pending charges (-want +got):\n%s", diff)
 			}
@@ -139,4 +139,60 @@ func TestInvalidChargeIsNotQueued(t *testing.T) {
 	if got := d.core.pendingCharges.count(); got != 0 {
 		t.Errorf("%d pending charges, want 0", got)
 	}
+}
+
+// A charge that the API server rejects must not keep the protector from all other decisions, and is tried again later.
+func TestRejectedChargeIsSetAside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newMemoryFixture(t, memoryProtector("web", 3, 5))
+		defer d.core.states.lostQueue.ShutDown()
+		d.setFault(failWrite)
+		for _, name := range []string{"web-0", "web-1"} {
+			d.remove(t.Context(), forced(memoryPod(name)))
+		}
+		d.setFault(nil)
+		d.reject("uid-of-web-0")
+		reserved := func() int { return quota.BudgetOf(d.stored(t, "web")).Reserved }
+		if answer := d.remove(t.Context(), memoryPod("web-2")); !answer.Allowed || reserved() != 2 {
+			t.Errorf("web-2: %s with %d reservations, want it beside the other charge", answer.Verdict, reserved())
+		}
+		if answer := d.remove(t.Context(), memoryPod("web-3")); answer.Verdict != removal.VerdictReason(quota.DeniedNoBudget) {
+			t.Errorf("web-3: %s, want a refusal", answer.Verdict)
+		}
+		d.reject("")
+		for _, c := range []struct {
+			wait          time.Duration
+			held, pending int
+		}{{rejectedInterval / 2, 2, 1}, {rejectedInterval, 3, 0}} {
+			<-time.After(c.wait)
+			d.core.flushPending(t.Context(), types.NamespacedName{Namespace: "default", Name: "web"})
+			if got := d.core.pendingCharges.count(); reserved() != c.held || got != c.pending {
+				t.Errorf("after %s: %d reservations and %d pending charges, want %d and %d", c.wait, reserved(), got, c.held, c.pending)
+			}
+		}
+	})
+}
+
+// A write that waits for a lossy connection must not delay the charges of other protectors.
+func TestPendingChargesAreWrittenSideBySide(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newPendingCharges()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		names := []types.NamespacedName{{Name: "api"}, {Name: "web"}}
+		for _, name := range names {
+			c.add(name, pendingCharge{Removal: quota.Removal{Token: name.Name}})
+		}
+		go c.flushUntilDone(ctx, func(ctx context.Context, name types.NamespacedName) {
+			if name == names[0] {
+				<-ctx.Done()
+				return
+			}
+			c.remove(name, name.Name)
+		})
+		synctest.Wait()
+		if got := c.protectors(); !slices.Equal(got, names[:1]) {
+			t.Errorf("charges of %v are left, want those of %v alone", got, names[:1])
+		}
+	})
 }

@@ -97,6 +97,9 @@ func (p *protection) ensureProtector(
 		// Only another finalizer keeps it. The generator cannot add its own again, so it creates a new one after the deletion.
 		return outdated, nil
 	}
+	if finished, err := p.releaser.finishRelease(ctx, protector); err != nil || finished {
+		return outdated, err
+	}
 	live, limited, err := p.change(ctx, ref, source, protector, wanted, choice)
 	for range maxConflicts - 1 {
 		if !apierrors.IsConflict(err) {

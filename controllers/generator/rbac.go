@@ -17,7 +17,7 @@ func ClusterRules() []rbacv1.PolicyRule {
 		{APIGroups: []string{"breakwater.dev"}, Resources: []string{"protectionpolicies/status", "clusterprotectionpolicies/status"}, Verbs: []string{"patch"}},
 		{APIGroups: []string{"breakwater.dev"}, Resources: []string{"podprotectors"}, Verbs: []string{"get", "list", "watch", "create", "patch", "delete"}},
 		{APIGroups: []string{"breakwater.dev"}, Resources: []string{"podprotectors/status"}, Verbs: []string{"patch"}},
-		{APIGroups: []string{"events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
+		{APIGroups: []string{"events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"create", "get", "patch"}},
 	}
 }
 

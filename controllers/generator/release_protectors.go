@@ -57,16 +57,17 @@ func (r *releaser) releaseProtectors(
 	return strictest, nil
 }
 
-// releaseProtector deletes a protector: it removes the finalizer first, then the object.
+// releaseProtector deletes a protector: it removes the finalizer first, then the object. It records the release between the two: a record counts for
+// whatever happens to the protector within an hour, and the first step fails if the protector has changed since the release was granted.
 func (r *releaser) releaseProtector(ctx context.Context, protector *v1alpha1.PodProtector) error {
 	if isReleased(protector) {
 		return nil
 	}
-	if err := clusters.RecordRelease(ctx, r.client, protector, Name); err != nil {
-		return err
-	}
 	if err := clusters.DropFinalizer(ctx, r.client, protector, v1alpha1.FinalizerProtector, Name); err != nil {
 		return fmt.Errorf("remove the finalizer from the PodProtector: %w", err)
+	}
+	if err := clusters.RecordRelease(ctx, r.client, protector, Name); err != nil {
+		return err
 	}
 	if err := r.client.Delete(ctx, protector, client.Preconditions{UID: &protector.UID}); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("delete the PodProtector: %w", err)
@@ -74,6 +75,19 @@ func (r *releaser) releaseProtector(ctx context.Context, protector *v1alpha1.Pod
 	r.metrics.writes.WithLabelValues("release").Inc()
 	log.FromContext(ctx).Info("Released PodProtector", "protector", klog.KObj(protector))
 	return nil
+}
+
+// finishRelease deletes a protector whose release was recorded, but not finished before its source wanted it again. It reports whether that is so. A
+// protector that keeps such a record would not be known to be lost if it vanished.
+func (r *releaser) finishRelease(ctx context.Context, protector *v1alpha1.PodProtector) (bool, error) {
+	if slices.Contains(protector.Finalizers, v1alpha1.FinalizerProtector) {
+		return false, nil
+	}
+	recorded, err := clusters.WasReleased(ctx, r.live, protector)
+	if err != nil || !recorded {
+		return false, err
+	}
+	return true, r.releaseProtector(ctx, protector)
 }
 
 // errProtectorVanished means that a protector no longer exists: it may have vanished.

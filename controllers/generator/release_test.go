@@ -1,6 +1,8 @@
 package generator
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"testing"
 
@@ -8,8 +10,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/core/policy"
 )
 
@@ -127,6 +132,45 @@ func TestInterruptedReleaseIsCompleted(t *testing.T) {
 			p.waitUntilDeleted(protector)
 			p.waitUntilDeleted(web)
 		})
+	}
+}
+
+// A release that stopped after it was recorded, and whose source is wanted again, is finished: the record would count for the protector, too.
+func TestRecordedReleaseIsFinishedBeforeItsSourceIsProtectedAgain(t *testing.T) {
+	p := newFixture(t)
+	account := p.account(ClusterRules())
+	first := p.startAs(account)
+	p.create(p.deployment("web", nil))
+	protector := p.waitForProtector("deployment-web", "the PodProtector is created", isSourceFound)
+	first.stop()
+	edit(p, protector.DeepCopy(), func(got *v1alpha1.PodProtector) { got.Finalizers = nil })
+	if err := clusters.RecordRelease(t.Context(), p.Client, protector, Name); err != nil {
+		t.Fatal(err)
+	}
+
+	p.startAs(account)
+	p.waitForProtector("deployment-web", "a new PodProtector is created", func(got *v1alpha1.PodProtector) bool {
+		return got.UID != protector.UID && isSourceFound(got)
+	})
+}
+
+// A protector that was changed since its release was granted stays, and must be known to be lost if it vanishes.
+func TestFailedReleaseIsNotRecorded(t *testing.T) {
+	scheme := clusters.Scheme()
+	wanted := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "default", Name: "web", UID: "a", Generation: 2, Finalizers: []string{v1alpha1.FinalizerProtector},
+	}}
+	core := fake.NewClientBuilder().WithScheme(scheme).WithObjects(wanted).WithInterceptorFuncs(interceptor.Funcs{
+		Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
+			return errors.New("the test of the generation failed")
+		},
+	}).Build()
+	r := &releaser{client: core, live: core}
+	if err := r.releaseProtector(t.Context(), wanted); err == nil {
+		t.Error("the release succeeded, want the error of the patch")
+	}
+	if released, err := clusters.WasReleased(t.Context(), core, wanted); err != nil || released {
+		t.Errorf("WasReleased() = %v, %v, want false", released, err)
 	}
 }
 

@@ -206,7 +206,7 @@ func TestNewerRecordIsNotWithdrawn(t *testing.T) {
 	}
 }
 
-// pausingClient runs a function before its next apply or creation, as if the process were paused there.
+// pausingClient runs a function before its next apply, patch or creation, as if the process were paused there.
 type pausingClient struct {
 	client.Client
 	pause func()
@@ -215,6 +215,11 @@ type pausingClient struct {
 func (c *pausingClient) Apply(ctx context.Context, object runtime.ApplyConfiguration, options ...client.ApplyOption) error {
 	c.pauseOnce()
 	return c.Client.Apply(ctx, object, options...)
+}
+
+func (c *pausingClient) Patch(ctx context.Context, object client.Object, patch client.Patch, options ...client.PatchOption) error {
+	c.pauseOnce()
+	return c.Client.Patch(ctx, object, patch, options...)
 }
 
 func (c *pausingClient) Create(ctx context.Context, object client.Object, options ...client.CreateOption) error {

@@ -1,10 +1,12 @@
 package keeper
 
 import (
+	"bytes"
 	"encoding/json"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
@@ -25,19 +27,42 @@ func carriedOwners(p *v1alpha1.PodProtector) (owners []metav1.ManagedFieldsEntry
 
 // restoredOwners returns the managed fields of a recreated protector after the owners in its record have replaced the keeper. The API server made the
 // keeper the only owner when it created the protector, so that a field that the generator, Terraform or a user no longer applies would stay forever.
-// Those who have written it since stay owners.
+// Those who have written it since stay owners of what they wrote: the fields of an owner are those of both entries. What it applied before and no longer
+// wants goes with its next apply.
 func restoredOwners(p *v1alpha1.PodProtector) []metav1.ManagedFieldsEntry {
 	owners := carriedOwners(p)
 	if len(owners) == 0 {
 		return p.ManagedFields
 	}
 	for _, entry := range p.ManagedFields {
-		isReplaced := entry.Subresource == "" && (entry.Manager == Name || slices.ContainsFunc(owners, func(owner metav1.ManagedFieldsEntry) bool {
-			return owner.Manager == entry.Manager && owner.Operation == entry.Operation
-		}))
-		if !isReplaced {
-			owners = append(owners, entry)
+		if entry.Subresource == "" && entry.Manager == Name {
+			continue
 		}
+		recorded := slices.IndexFunc(owners, func(owner metav1.ManagedFieldsEntry) bool {
+			return owner.Manager == entry.Manager && owner.Operation == entry.Operation && owner.APIVersion == entry.APIVersion && entry.Subresource == ""
+		})
+		if recorded < 0 {
+			owners = append(owners, entry)
+			continue
+		}
+		owners[recorded] = withFieldsOf(entry, owners[recorded])
 	}
 	return owners
+}
+
+// withFieldsOf returns an entry with its own fields and those of a recorded one. Recorded fields that cannot be parsed count as none.
+func withFieldsOf(entry, recorded metav1.ManagedFieldsEntry) metav1.ManagedFieldsEntry {
+	if entry.FieldsV1 == nil || recorded.FieldsV1 == nil {
+		return entry
+	}
+	var own, former fieldpath.Set
+	if own.FromJSON(bytes.NewReader(entry.FieldsV1.Raw)) != nil || former.FromJSON(bytes.NewReader(recorded.FieldsV1.Raw)) != nil {
+		return entry
+	}
+	fields, err := own.Union(&former).ToJSON()
+	if err != nil {
+		return entry
+	}
+	entry.FieldsV1 = &metav1.FieldsV1{Raw: fields}
+	return entry
 }

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -69,6 +70,37 @@ func TestOwnersSurviveASecondLoss(t *testing.T) {
 		third.ManagedFields = keeper
 		if got := restoredOwners(third); len(got) != 1 || got[0].Manager != "breakwater-generator" {
 			t.Errorf("the owners after the second loss are %v, want the generator (status restored before: %v)", got, isComplete)
+		}
+	}
+}
+
+// An owner that wrote the protector since its recreation owns what it wrote, too. Fields that nobody owns could not be removed by their owner.
+func TestOwnersKeepWhatTheyWroteSinceTheRecreation(t *testing.T) {
+	entry := func(version, fields string) metav1.ManagedFieldsEntry {
+		return metav1.ManagedFieldsEntry{
+			Manager: "terraform", Operation: metav1.ManagedFieldsOperationApply, APIVersion: version, FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)},
+		}
+	}
+	const recorded = `{"f:spec":{"f:minAvailable":{}}}`
+	for claim, c := range map[string]struct {
+		record, since metav1.ManagedFieldsEntry
+		want          []string
+	}{
+		"another field":               {entry("v1", recorded), entry("v1", `{"f:spec":{"f:selector":{}}}`), []string{`{"f:spec":{"f:minAvailable":{},"f:selector":{}}}`}},
+		"another version of the API":  {entry("v1", recorded), entry("v2", `{"f:spec":{"f:selector":{}}}`), []string{recorded, `{"f:spec":{"f:selector":{}}}`}},
+		"a record that was edited":    {entry("v1", `{"spec":{}}`), entry("v1", recorded), []string{recorded}},
+		"a record that has no fields": {metav1.ManagedFieldsEntry{Manager: "terraform", Operation: "Apply", APIVersion: "v1"}, entry("v1", recorded), []string{recorded}},
+	} {
+		p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{}, ManagedFields: []metav1.ManagedFieldsEntry{c.since}}}
+		if err := carry(p, v1alpha1.AnnotationRestoredOwners, []metav1.ManagedFieldsEntry{c.record}); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, owner := range restoredOwners(p) {
+			got = append(got, string(owner.FieldsV1.Raw))
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s: the fields of the owners differ (-want +got):\n%s", claim, diff)
 		}
 	}
 }

@@ -41,7 +41,7 @@ func describeLowering(before, after *v1alpha1.PodProtector, reference int) (effe
 	from, fromPercent := percent(before)
 	to, toPercent := percent(after)
 	if fromPercent && toPercent {
-		return effect, isLarge(from, to)
+		return effect, to < from // rounding may halve the floor: 51 % of 2 pods are 2, 50 % are 1
 	}
 	return effect, true // it cannot prove that the decrease is small
 }

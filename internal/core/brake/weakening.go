@@ -1,18 +1,20 @@
 package brake
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
 // Weakening is what a change of a protector's spec weakens so much that it is a large decrease.
 type Weakening struct {
-	// Effect describes it, as an infinitive: "lower the floor from 8 to 2 and change selector". It is empty if the change is no large decrease.
+	// Effect describes it, as an infinitive: "lower the floor from 8 to 2 and lower minReadySeconds from 30 to 0". It is empty if the change is no large decrease.
 	Effect string
 	rules  []fieldRule
 }
@@ -123,16 +125,40 @@ func lowersFloor(c specChange) string {
 	return effect
 }
 
-// coversOtherPods cannot compare selectors, so that any other one may leave out pods.
+// coversOtherPods cannot compare selectors, so that any other one may leave out pods. The effect names the pods that the protector would cover: a grant
+// permits what has the same effect.
 func coversOtherPods(c specChange) string {
 	from, to := &c.before.Spec, &c.after.Spec
 	switch {
 	case from.Selector != nil && !equality.Semantic.DeepEqual(from.Selector, to.Selector):
-		return "change selector"
+		return "change selector to " + coveredText(to)
 	case from.TargetRef != nil && !equality.Semantic.DeepEqual(from.TargetRef, to.TargetRef):
-		return "change targetRef"
+		return "change targetRef to " + coveredText(to)
 	}
 	return ""
+}
+
+// coveredText returns the pods that a spec covers as text.
+func coveredText(spec *v1alpha1.PodProtectorSpec) string {
+	if ref := spec.TargetRef; ref != nil {
+		return fmt.Sprintf("the pods of %s %s of %s", ref.Kind, ref.Name, ref.APIVersion)
+	}
+	return selectorText(spec.Selector)
+}
+
+// maxSelectorText limits the length of a selector in an effect, which is part of a condition.
+const maxSelectorText = 100
+
+// selectorText returns a selector as text. Different selectors have different texts, also if they are too long to show.
+func selectorText(s *v1alpha1.PodSelector) string {
+	text := metav1.FormatLabelSelector(s.LabelSelector())
+	switch {
+	case s == nil || len(s.MatchLabels)+len(s.MatchExpressions) == 0:
+		return "all pods"
+	case len(text) > maxSelectorText:
+		return fmt.Sprintf("%s and more with SHA-256 %x", text[:maxSelectorText], sha256.Sum256([]byte(text)))
+	}
+	return text
 }
 
 func exemptsOtherPods(c specChange) string {
@@ -140,7 +166,7 @@ func exemptsOtherPods(c specChange) string {
 	if to == nil || equality.Semantic.DeepEqual(c.before.Spec.ExemptPodSelector, to) {
 		return ""
 	}
-	return "change exemptPodSelector"
+	return "change exemptPodSelector to " + selectorText(to)
 }
 
 func dropsOperations(c specChange) string {
@@ -181,7 +207,11 @@ func endsDomainLossTolerance(c specChange) string {
 	if from == nil || !from.TolerateDomainLoss || to != nil && to.TolerateDomainLoss && to.TopologyKey == from.TopologyKey {
 		return ""
 	}
-	return "no longer tolerate the loss of a domain of " + from.TopologyKey
+	effect := "no longer tolerate the loss of a domain of " + from.TopologyKey
+	if to != nil && to.TolerateDomainLoss {
+		effect += ", only of " + to.TopologyKey
+	}
+	return effect
 }
 
 func allowsLocalShares(c specChange) string {

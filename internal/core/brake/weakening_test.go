@@ -1,14 +1,19 @@
 package brake
 
 import (
+	"fmt"
+	"maps"
 	"os"
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -102,9 +107,11 @@ func TestWeakeningOfEachField(t *testing.T) {
 		"floor": {func(s *v1alpha1.PodProtectorSpec) { s.MinAvailable = v1alpha1.Pods(4) }, "lower the floor from 8 to 4"},
 		"another kind of floor": {func(s *v1alpha1.PodProtectorSpec) { s.MinAvailable, s.MaxUnavailable = nil, v1alpha1.Pods(1) },
 			"change the floor from minAvailable 8 to maxUnavailable 1"},
-		"selector":               {func(s *v1alpha1.PodProtectorSpec) { s.Selector = &v1alpha1.PodSelector{} }, "change selector"},
-		"selector to targetRef":  {func(s *v1alpha1.PodProtectorSpec) { s.Selector, s.TargetRef = nil, &v1alpha1.TargetRef{} }, "change selector"},
-		"exemptPodSelector":      {func(s *v1alpha1.PodProtectorSpec) { s.ExemptPodSelector = &v1alpha1.PodSelector{} }, "change exemptPodSelector"},
+		"selector": {func(s *v1alpha1.PodProtectorSpec) { s.Selector = &v1alpha1.PodSelector{} }, "change selector to all pods"},
+		"selector to targetRef": {func(s *v1alpha1.PodProtectorSpec) {
+			s.Selector, s.TargetRef = nil, &v1alpha1.TargetRef{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}
+		}, "change selector to the pods of Deployment web of apps/v1"},
+		"exemptPodSelector":      {func(s *v1alpha1.PodProtectorSpec) { s.ExemptPodSelector = &v1alpha1.PodSelector{} }, "change exemptPodSelector to all pods"},
 		"operations":             {func(s *v1alpha1.PodProtectorSpec) { s.Operations = s.Operations[:3] }, "change operations from [Delete Evict Relabel Update] to [Delete Evict Relabel]"},
 		"operations left unset":  {func(s *v1alpha1.PodProtectorSpec) { s.Operations = nil }, "change operations from [Delete Evict Relabel Update] to [Delete Evict Relabel]"},
 		"criterion":              {func(s *v1alpha1.PodProtectorSpec) { s.Criterion = v1alpha1.CriterionReady }, "change criterion from Available to Ready"},
@@ -112,7 +119,7 @@ func TestWeakeningOfEachField(t *testing.T) {
 		"minReadySeconds raised": {func(s *v1alpha1.PodProtectorSpec) { s.MinReadySeconds = 601 }, notBraked},
 		"spread removed":         {func(s *v1alpha1.PodProtectorSpec) { s.Spread = nil }, "no longer tolerate the loss of a domain of zone"},
 		"tolerateDomainLoss":     {func(s *v1alpha1.PodProtectorSpec) { s.Spread.TolerateDomainLoss = false }, "no longer tolerate the loss of a domain of zone"},
-		"topologyKey":            {func(s *v1alpha1.PodProtectorSpec) { s.Spread.TopologyKey = "host" }, "no longer tolerate the loss of a domain of zone"},
+		"topologyKey":            {func(s *v1alpha1.PodProtectorSpec) { s.Spread.TopologyKey = "host" }, "no longer tolerate the loss of a domain of zone, only of host"},
 		"what spread reports": {func(s *v1alpha1.PodProtectorSpec) {
 			s.Spread.Enforcement, s.Spread.MinDomains, s.Spread.MaxSharePercent = v1alpha1.SpreadAudit, nil, nil
 		}, notBraked},
@@ -160,5 +167,40 @@ func TestUpdateTimeoutOfProtectorsWithoutUpdatesIsNotBraked(t *testing.T) {
 	after.Spec.AdmissionHistory.UpdateTimeoutSeconds = ptr.To(int32(10))
 	if got := DescribeWeakening(before, after, 0); got.IsLarge() {
 		t.Errorf("DescribeWeakening() = %q, want no large decrease", got.Effect)
+	}
+}
+
+// A grant permits what has the effect that it was given for, so changes to different pods have different effects, also after they were recorded.
+func TestEffectsNameThePods(t *testing.T) {
+	long := map[string]string{}
+	for i := range 20 {
+		long["label-"+strconv.Itoa(i)] = "value"
+	}
+	longer := maps.Clone(long)
+	longer["zone"] = "a"
+	changes := map[string]string{}
+	for _, labels := range []map[string]string{{"app": "shop"}, {"app": "shop", "tier": "front"}, {}, long, longer} {
+		for name, change := range map[string]func(*v1alpha1.PodProtector){
+			"selector":          func(p *v1alpha1.PodProtector) { p.Spec.Selector = &v1alpha1.PodSelector{MatchLabels: labels} },
+			"exemptPodSelector": func(p *v1alpha1.PodProtector) { p.Spec.ExemptPodSelector = &v1alpha1.PodSelector{MatchLabels: labels} },
+			"targetRef": func(p *v1alpha1.PodProtector) {
+				p.Spec.Selector, p.Spec.TargetRef = nil, &v1alpha1.TargetRef{APIVersion: "v1", Kind: "Shop", Name: strconv.Itoa(len(labels))}
+			},
+		} {
+			before := protector("8")
+			effect := DescribeWeakening(before, protector("8", change), 0).Effect
+			meta.SetStatusCondition(&before.Status.Conditions, metav1.Condition{
+				Type: v1alpha1.ConditionDecreasePending, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonQuietPeriod,
+				Message: Message(Request{Protector: before, Cause: "Policy web was changed", Effect: effect}, v1alpha1.ReasonQuietPeriod, Limits{}, ""),
+			})
+			if d, _ := DecreaseOf(before); d.Effect != effect {
+				t.Errorf("the record has the effect %q, want %q", d.Effect, effect)
+			}
+			what := fmt.Sprint(name, len(labels))
+			if other, known := changes[effect]; known {
+				t.Errorf("the changes to %s and %s both have the effect %q", other, what, effect)
+			}
+			changes[effect] = what
+		}
 	}
 }
