@@ -74,7 +74,7 @@ func TestOwnersSurviveASecondLoss(t *testing.T) {
 	}
 }
 
-// An owner that wrote the protector since its recreation owns what it wrote, too. Fields that nobody owns could not be removed by their owner.
+// An owner that wrote the protector since its recreation owns what it wrote, too. Fields without an owner could not be removed by one.
 func TestOwnersKeepWhatTheyWroteSinceTheRecreation(t *testing.T) {
 	entry := func(version, fields string) metav1.ManagedFieldsEntry {
 		return metav1.ManagedFieldsEntry{
