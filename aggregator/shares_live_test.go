@@ -175,6 +175,14 @@ func TestSharesAdmitNothingWhileTheFloorIsUnknown(t *testing.T) {
 	}
 	expected := int32(10)
 	s.p.Spec.ExpectedReplicas = &expected
+	for _, cell := range s.names { // a step that stops after its first write: the shares do not keep the floor yet
+		if err := s.keepers[cell].followSpec(t.Context(), s.p, s.share(cell)); err != nil {
+			t.Fatal(err)
+		}
+		if admitted := s.remove(cell); admitted > 0 {
+			t.Errorf("the share of %s admits %d removals before the shares keep the floor", cell, admitted)
+		}
+	}
 	for range 8 {
 		for _, cell := range s.names {
 			s.step(cell)
