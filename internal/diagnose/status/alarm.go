@@ -68,7 +68,7 @@ func AlarmsOf(c *Cell) (alarms []Alarm) {
 		v1alpha1.ConditionGuarded)
 	add(c.Heard == nil, AlarmNeverReported, "cell-silent", "All removals of protected pods in "+c.Name+" are denied: no aggregator has counted them.", "")
 	add(c.Heard != nil && (c.Stale || c.Ready == "False"), AlarmStale, "cell-silent", staleConsequence(c), v1alpha1.ConditionAggregationFresh)
-	add(isUnread || c.Connected == "False" && c.Guarded != "False", AlarmGuardUnknown, "cell-unguarded", "It is unknown whether removals in "+c.Name+
+	add(isUnread || c.Connected == "False" && c.Guarded != "False", AlarmGuardUnknown, "cell-guard-unknown", "It is unknown whether removals in "+c.Name+
 		" are checked: the topology controller cannot read the webhook configuration there.", v1alpha1.ConditionGuarded)
 	return alarms
 }

@@ -1,6 +1,8 @@
 package status_test
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -81,5 +83,28 @@ func TestAlarmsOfCoresAreSortedWithThoseOfCells(t *testing.T) {
 	}
 	if want := []string{"unguardedc", "coreUnreachable", "stalea", "staleb"}; !slices.Equal(got, want) {
 		t.Errorf("CompareAlarms sorts %v, want %v", got, want)
+	}
+}
+
+// What an alarm shows, an alert reports: both link to the same runbook, which names its alert in its title.
+func TestEachAlarmHasAnAlert(t *testing.T) {
+	alerts, err := os.ReadFile("../../../charts/breakwater/files/alerts.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cell := &status.Cell{Guarded: "False", Connected: "False"}
+	alarms := append(status.AlarmsOf(cell), status.CoreAlarm("core", nil))
+	cell.Guarded, cell.Stale, cell.Heard = "Unknown", true, &time.Time{}
+	kinds := map[status.AlarmKind]bool{}
+	for _, alarm := range append(alarms, status.AlarmsOf(cell)...) {
+		kinds[alarm.Kind] = true
+		page, err := os.ReadFile(filepath.Join("../../../docs/runbooks", alarm.Runbook+".md"))
+		title, _, _ := strings.Cut(strings.TrimPrefix(string(page), "# "), "\n")
+		if err != nil || !strings.Contains(string(alerts), "- alert: "+title+"\n") {
+			t.Errorf("alarm %s: the runbook %s is of the alert %q, which is none (%v)", alarm.Kind, alarm.Runbook, title, err)
+		}
+	}
+	if len(kinds) != 5 {
+		t.Errorf("the test has the alarms %v, want each kind", kinds)
 	}
 }
