@@ -9,6 +9,8 @@ import (
 
 	"github.com/chromedp/cdproto/accessibility"
 	"github.com/chromedp/chromedp"
+
+	"github.com/breakwater-k8s/breakwater/e2e/harness/browser"
 )
 
 // contrastScript finds text with too little contrast to its background by the formula of WCAG 2: 4.5 to 1, or 3 to 1 for large text.
@@ -47,20 +49,20 @@ const unnamedFormsScript = `[...document.querySelectorAll("form, [role=form], [r
 }).map((form) => form.outerHTML.slice(0, 120))`
 
 // expectAccessible checks the contrast, the width and the accessibility tree of a page.
-func (b *browser) expectAccessible(page string) {
+func (b *consoleBrowser) expectAccessible(page string) {
 	b.Helper()
-	for _, poor := range evaluate[[]string](b, contrastScript) {
+	for _, poor := range browser.Evaluate[[]string](b.Browser, contrastScript) {
 		b.Errorf("%s: too little contrast: %s", page, poor)
 	}
-	if wide := evaluate[int](b, `document.documentElement.scrollWidth - document.documentElement.clientWidth`); wide > 0 {
+	if wide := browser.Evaluate[int](b.Browser, `document.documentElement.scrollWidth - document.documentElement.clientWidth`); wide > 0 {
 		b.Errorf("%s is %d pixels wider than the screen", page, wide)
 	}
-	for _, form := range evaluate[[]string](b, unnamedFormsScript) {
+	for _, form := range browser.Evaluate[[]string](b.Browser, unnamedFormsScript) {
 		b.Errorf("%s: a form has no accessible name: %s", page, form)
 	}
 	b.expectNoAxeViolations(page)
 	counts, level := map[string]int{}, 0
-	for _, n := range callCDP(b, accessibility.GetFullAXTree, accessibility.GetFullAXTreeParams{}).Nodes {
+	for _, n := range browser.Call(b.Browser, accessibility.GetFullAXTree, accessibility.GetFullAXTreeParams{}).Nodes {
 		if n.Ignored {
 			continue
 		}
@@ -96,7 +98,7 @@ func (b *browser) expectAccessible(page string) {
 // axeCore is the environment variable with the path of axe.min.js from the npm package axe-core. If it is set, tests also check pages with axe.
 const axeCore = "AXE_CORE"
 
-func (b *browser) expectNoAxeViolations(page string) {
+func (b *consoleBrowser) expectNoAxeViolations(page string) {
 	b.Helper()
 	path := os.Getenv(axeCore)
 	if path == "" {
@@ -104,8 +106,8 @@ func (b *browser) expectNoAxeViolations(page string) {
 	}
 	script, err := os.ReadFile(path)
 	b.Must(err)
-	b.runActions(chromedp.Evaluate[chromedp.Void](string(script)))
-	found := evaluateAction(b, chromedp.Evaluate[[]string](
+	b.Run(chromedp.Evaluate[chromedp.Void](string(script)))
+	found := browser.EvaluateAction(b.Browser, chromedp.Evaluate[[]string](
 		`axe.run().then((r) => r.violations.map((v) => v.id + ": " + v.help + " " + v.nodes.map((n) => n.html.slice(0, 120)).join(" ")))`, chromedp.EvalAwaitPromise))
 	for _, violation := range found {
 		b.Errorf("%s: %s", page, violation)

@@ -21,11 +21,18 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/browser"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/idp"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/install"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 	"github.com/breakwater-k8s/breakwater/internal/console/oidc"
 )
+
+// consoleBrowser is a browser that shows the console of a federation.
+type consoleBrowser struct {
+	*fixture
+	*browser.Browser
+}
 
 // startConsole runs a console for the core, where users can also sign in with an OIDC provider, and returns its address.
 func startConsole(l *fixture) string {
@@ -50,14 +57,14 @@ const ssoUser = "ann"
 func otherSite(address string) string { return strings.Replace(address, "127.0.0.1", "localhost", 1) }
 
 // expectSignInWithOIDC signs in with the OIDC provider. The session cookie is SameSite=Strict although the browser comes from another site.
-func (b *browser) expectSignInWithOIDC(console string) {
+func (b *consoleBrowser) expectSignInWithOIDC(console string) {
 	b.Helper()
-	b.runActions(chromedp.Navigate(otherSite(console) + "/cells"))
-	b.waitForText("Sign in with your organization")
-	b.runActions(chromedp.Click(`a[href^="/sign-in/oidc"]`))
-	b.waitForText("Cells", ssoUser, "live", "Sign out")
-	b.runActions(chromedp.Click(`form[action="/sign-out"] button`))
-	b.waitForText("Sign in with your organization")
+	b.Run(chromedp.Navigate(otherSite(console) + "/cells"))
+	b.WaitForText("Sign in with your organization")
+	b.Run(chromedp.Click(`a[href^="/sign-in/oidc"]`))
+	b.WaitForText("Cells", ssoUser, "live", "Sign out")
+	b.Run(chromedp.Click(`form[action="/sign-out"] button`))
+	b.WaitForText("Sign in with your organization")
 }
 
 // createViewerToken creates a ServiceAccount that, like ssoUser, may list all objects that the console shows, and returns a token of it.
@@ -107,7 +114,7 @@ func removeContinuously(l *fixture, pause time.Duration) (stop func()) {
 
 func TestConsoleShowsStorm(t *testing.T) {
 	claim(t, "a signed-in user sees the budget fall and denials appear, by keyboard, in light and dark mode", func(l *fixture) {
-		b := newBrowser(l)
+		b := &consoleBrowser{l, browser.New(l)}
 		console := startConsole(l)
 		l.CreateProtector(30)
 		half, unknown := intstr.FromString("50%"), &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: "batch"}}
@@ -116,51 +123,51 @@ func TestConsoleShowsStorm(t *testing.T) {
 		l.CreateBarePods(l.Application(40))
 
 		token := createViewerToken(l)
-		b.runActions(chromedp.Navigate(console + "/protectors/" + l.Namespace + "/web"))
-		b.waitForText("Sign in", "kubectl create token")
+		b.Run(chromedp.Navigate(console + "/protectors/" + l.Namespace + "/web"))
+		b.WaitForText("Sign in", "kubectl create token")
 		b.expectAccessible("sign-in")
-		b.screenshotPage("sign-in")
-		b.runActions(chromedp.SendKeys("#token", "not a token"), chromedp.Submit("#token"))
-		b.waitForText("rejected this token")
-		b.runActions(chromedp.SetValue("#token", token), chromedp.Submit("#token"))
-		b.waitForText(l.Namespace+"/web", "10 allowed now", "spec.minAvailable is 30", "live") // the page that the browser requested before it signed in
-		b.runActions(chromedp.Evaluate[chromedp.Void](`window.untouched = true`))
+		b.ScreenshotPage("sign-in")
+		b.Run(chromedp.SendKeys("#token", "not a token"), chromedp.Submit("#token"))
+		b.WaitForText("rejected this token")
+		b.Run(chromedp.SetValue("#token", token), chromedp.Submit("#token"))
+		b.WaitForText(l.Namespace+"/web", "10 allowed now", "spec.minAvailable is 30", "live") // the page that the browser requested before it signed in
+		b.Run(chromedp.Evaluate[chromedp.Void](`window.untouched = true`))
 
 		pause := 20 * time.Millisecond
-		if os.Getenv(screenshots) != "" {
+		if os.Getenv(browser.Screenshots) != "" {
 			pause = 700 * time.Millisecond // so that screenshots show a longer history
 		}
 		stop := removeContinuously(l, pause)
-		b.waitForText("0 allowed now", "at floor", "recently refused", "NoBudget", "would have fewer pods available than its floor")
-		if !evaluate[bool](b, `window.untouched === true`) {
+		b.WaitForText("0 allowed now", "at floor", "recently refused", "NoBudget", "would have fewer pods available than its floor")
+		if !browser.Evaluate[bool](b.Browser, `window.untouched === true`) {
 			t.Error("the page was reloaded")
 		}
 		b.waitForLiveRegion()
 		b.prolongStorm(l)
-		for _, look := range viewports() {
-			b.emulate(look)
+		for _, look := range browser.Viewports() {
+			b.Emulate(look)
 			b.expectAccessible("protector " + look.String())
-			b.screenshotPage("protector-" + look.String())
+			b.ScreenshotPage("protector-" + look.String())
 		}
-		b.emulate(viewport{1000, 700, false})
-		b.screenshotViewport("console-protector")
+		b.Emulate(browser.Viewport{Width: 1000, Height: 700, IsDark: false})
+		b.ScreenshotViewport("console-protector")
 		stop()
 		b.navigateByKeyboard(l)
 		for _, page := range []string{"", "cells"} {
-			b.runActions(chromedp.Navigate(console + "/" + page))
-			for _, look := range viewports() {
-				b.emulate(look)
-				b.waitForText("live", l.Cells[0].Name)
+			b.Run(chromedp.Navigate(console + "/" + page))
+			for _, look := range browser.Viewports() {
+				b.Emulate(look)
+				b.WaitForText("live", l.Cells[0].Name)
 				b.expectAccessible(page + " " + look.String())
-				b.screenshotPage("page-" + page + "-" + look.String())
+				b.ScreenshotPage("page-" + page + "-" + look.String())
 			}
-			b.emulate(viewport{1000, 480, true})
-			b.screenshotViewport("console-" + cmp.Or(page, "fleet"))
+			b.Emulate(browser.Viewport{Width: 1000, Height: 480, IsDark: true})
+			b.ScreenshotViewport("console-" + cmp.Or(page, "fleet"))
 		}
-		b.emulate(viewports()[0])
+		b.Emulate(browser.Viewports()[0])
 		b.expectSignedOut(console)
 		b.expectSignInWithOIDC(console)
-		for _, complaint := range b.recordedErrors() {
+		for _, complaint := range b.Errors() {
 			if !strings.Contains(complaint, "401") { // the wrong token causes it
 				t.Errorf("the browser reports an error: %s", complaint)
 			}
@@ -169,9 +176,9 @@ func TestConsoleShowsStorm(t *testing.T) {
 }
 
 // prolongStorm makes the storm longer for screenshots: it creates pods again, and waits until they are removed.
-func (b *browser) prolongStorm(l *fixture) {
+func (b *consoleBrowser) prolongStorm(l *fixture) {
 	b.Helper()
-	if os.Getenv(screenshots) == "" {
+	if os.Getenv(browser.Screenshots) == "" {
 		return
 	}
 	for i := range 3 {
@@ -194,10 +201,10 @@ func (b *browser) prolongStorm(l *fixture) {
 }
 
 // waitForLiveRegion waits until screen readers are notified that the protector is at its floor.
-func (b *browser) waitForLiveRegion() {
+func (b *consoleBrowser) waitForLiveRegion() {
 	b.Helper()
 	b.Eventually(func() string {
-		if output := evaluate[string](b, `document.getElementById("status").textContent`); !strings.Contains(output, "at floor") {
+		if output := browser.Evaluate[string](b.Browser, `document.getElementById("status").textContent`); !strings.Contains(output, "at floor") {
 			return fmt.Sprintf("screen readers announce %q", output)
 		}
 		return ""
@@ -205,40 +212,40 @@ func (b *browser) waitForLiveRegion() {
 }
 
 // navigateByKeyboard navigates from a protector to the fleet and back with the keyboard only, and checks that the focus is visible.
-func (b *browser) navigateByKeyboard(l *fixture) {
+func (b *consoleBrowser) navigateByKeyboard(l *fixture) {
 	b.Helper()
-	b.emulate(viewports()[0])
+	b.Emulate(browser.Viewports()[0])
 	press := func(where string) {
 		b.Helper()
 		for range 40 {
-			b.runActions(chromedp.KeyEvent(keys.Tab))
-			focus := evaluate[string](b, `document.activeElement.getAttribute("href") + (document.activeElement.matches(":focus-visible") && getComputedStyle(document.activeElement).outlineStyle)`)
+			b.Run(chromedp.KeyEvent(keys.Tab))
+			focus := browser.Evaluate[string](b.Browser, `document.activeElement.getAttribute("href") + (document.activeElement.matches(":focus-visible") && getComputedStyle(document.activeElement).outlineStyle)`)
 			if !strings.HasSuffix(focus, "solid") {
 				b.Errorf("the focus is not visible: %s", focus)
 			}
 			if strings.TrimSuffix(focus, "solid") == where {
-				b.runActions(chromedp.KeyEvent(keys.Enter))
+				b.Run(chromedp.KeyEvent(keys.Enter))
 				return
 			}
 		}
 		b.Fatalf("the keyboard cannot reach %s", where)
 	}
-	b.runActions(chromedp.Evaluate[chromedp.Void](`document.activeElement.blur()`))
+	b.Run(chromedp.Evaluate[chromedp.Void](`document.activeElement.blur()`))
 	press("/")
-	b.waitForText("Fleet", "batch", "web")
+	b.WaitForText("Fleet", "batch", "web")
 	press("/protectors/" + l.Namespace + "/web")
-	b.waitForText("Where the floor comes from")
+	b.WaitForText("Where the floor comes from")
 }
 
 // expectSignedOut checks the cookie, signs out, and checks that the browser cannot open the console again without a token.
-func (b *browser) expectSignedOut(console string) {
+func (b *consoleBrowser) expectSignedOut(console string) {
 	b.Helper()
-	cookies := callCDP(b, network.GetCookies, network.GetCookiesParams{}).Cookies
+	cookies := browser.Call(b.Browser, network.GetCookies, network.GetCookiesParams{}).Cookies
 	if len(cookies) != 1 || !cookies[0].HTTPOnly || !cookies[0].Secure || cookies[0].SameSite != network.CookieSameSiteStrict {
 		b.Errorf("cookies %+v", cookies)
 	}
-	b.runActions(chromedp.Click(`form[action="/sign-out"] button`))
-	b.waitForText("Sign in")
-	b.runActions(chromedp.Navigate(console + "/"))
-	b.waitForText("Sign in")
+	b.Run(chromedp.Click(`form[action="/sign-out"] button`))
+	b.WaitForText("Sign in")
+	b.Run(chromedp.Navigate(console + "/"))
+	b.WaitForText("Sign in")
 }

@@ -75,8 +75,8 @@ func (s *testConsole) must(err error) {
 	}
 }
 
-// browser returns a client that does not store cookies and does not follow redirects.
-func browser() *http.Client {
+// httpClient returns a client that does not store cookies and does not follow redirects.
+func httpClient() *http.Client {
 	return &http.Client{
 		Transport:     &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -162,7 +162,7 @@ func (s *testConsole) send(method, path string, form url.Values, change ...func(
 	for _, c := range change {
 		c(r)
 	}
-	response, err := browser().Do(r)
+	response, err := httpClient().Do(r)
 	s.must(err)
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
@@ -198,7 +198,7 @@ func (s *testConsole) open(path string, change ...func(*http.Request)) (*stream,
 	for _, c := range change {
 		c(r)
 	}
-	client := browser()
+	client := httpClient()
 	client.Timeout = time.Minute
 	response, err := client.Do(r)
 	s.must(err)
