@@ -10,6 +10,21 @@ const vueOfThisFolder = {
   resolveId: (id, _, { ssr }) => (ssr && /^vue(\/server-renderer)?$/.test(id) ? { id, external: true } : null)
 }
 
+// The README is the home page, below these links.
+const home = {
+  layout: 'home',
+  hero: {
+    name: 'Breakwater',
+    text: 'Services that survive deletion storms',
+    tagline: 'A minimum number of pods stays available over all clusters, whatever removes them.',
+    actions: [
+      { theme: 'brand', text: 'Quickstart', link: '/docs/tutorials/quickstart' },
+      { theme: 'alt', text: 'Install', link: '/docs/how-to/install' },
+      { theme: 'alt', text: 'An alert fired', link: '/docs/runbooks/' }
+    ]
+  }
+}
+
 export default withMermaid({
   title: 'Breakwater',
   description: 'Keeps a minimum number of pods available over all clusters',
@@ -19,16 +34,20 @@ export default withMermaid({
   cacheDir: 'node_modules/.vitepress',
   rewrites: rewrite,
   markdown,
+  transformPageData: (page) => (page.relativePath === 'index.md' ? { frontmatter: { ...page.frontmatter, ...home } } : undefined),
   mermaid: { securityLevel: 'strict' },
   vite: { plugins: [vueOfThisFolder], build: { chunkSizeWarningLimit: 2000 } },
   themeConfig: {
     sidebar,
     outline: [2, 3],
-    search: { provider: 'local' },
+    // A title that matches comes before any text.
+    search: { provider: 'local', options: { miniSearch: { searchOptions: { boost: { title: 100, titles: 10, text: 1 } } } } },
     editLink: { pattern: `${repository}/edit/main/:path` },
     socialLinks: [{ icon: 'github', link: repository }],
     nav: [
       { text: 'Tutorials', link: '/docs/tutorials/' },
+      { text: 'How-to guides', link: '/docs/how-to/' },
+      { text: 'Runbooks', link: '/docs/runbooks/' },
       { text: 'Reference', link: '/docs/reference/' },
       {
         // A menu of documentation by version needs a host that keeps the sites of earlier releases, which the project does not have.

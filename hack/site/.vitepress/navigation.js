@@ -31,17 +31,21 @@ function title(page) {
 
 const groups = parse(readFileSync(path.join(root, 'hack/site/navigation.yaml'), 'utf8'))
 const isPattern = (name) => name.includes('*')
-const named = groups.flatMap((group) => group.pages).filter((name) => !isPattern(name))
+const namedIn = (group) => [...group.pages.filter((name) => !isPattern(name)), ...(group.groups ?? []).flatMap(namedIn)]
+const named = groups.flatMap(namedIn)
 const seen = new Set(named)
 
 export const pages = list(':(glob)**/*.md', ':(exclude,glob).*/**', ':(exclude,glob)**/testdata/**')
 
-// A page belongs to the group that names it, or else to the first group with a matching pattern.
-export const sidebar = groups.map(({ title: text, fold, pages: names }) => {
-  const items = names.flatMap((name) => (isPattern(name) ? list(`:(glob)${name}`).filter((page) => !seen.has(page)) : [name]))
-  items.forEach((page) => seen.add(page))
-  return { text, collapsed: fold ?? false, pages: items }
-})
+// Returns a group of the sidebar. A page belongs to the group that names it, or else to the first group with a matching pattern.
+function sidebarOf({ title: text, fold, pages: names, groups: inner }, depth = 0) {
+  const own = names.flatMap((name) => (isPattern(name) ? list(`:(glob)${name}`).filter((page) => !seen.has(page)) : [name]))
+  own.forEach((page) => seen.add(page))
+  const items = own.filter((page) => pages.includes(page)).map((page) => ({ text: title(page), link: `/${rewrite(page)}` }))
+  return { text, collapsed: fold ?? depth > 0, items: [...items, ...(inner ?? []).map((group) => sidebarOf(group, depth + 1))] }
+}
+
+export const sidebar = groups.map((group) => sidebarOf(group))
 
 const problems = [
   ...named.filter((page) => !pages.includes(page)).map((page) => `${page} does not exist`),
@@ -50,8 +54,4 @@ const problems = [
 ]
 if (problems.length > 0) {
   throw new Error(`hack/site/navigation.yaml:\n${problems.join('\n')}`)
-}
-for (const group of sidebar) {
-  group.items = group.pages.map((page) => ({ text: title(page), link: `/${rewrite(page)}` }))
-  delete group.pages
 }
