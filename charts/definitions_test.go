@@ -31,6 +31,10 @@ func TestDefinitionsKeepTheirFields(t *testing.T) {
 	}
 	const ours, schema = "podprotectors.breakwater.dev", "/spec/versions/0/schema/openAPIV3Schema/properties"
 	remove := func(path string) string { return `{"op":"remove","path":"` + schema + path + `"}` }
+	add := func(path, value string) string {
+		return `{"op":"add","path":"` + schema + path + `","value":` + value + `}`
+	}
+	const cell = "/status/properties/cells/items/properties"
 	testplane.Eventually(t, func() string { // policies are in force some time after they are created
 		if err := patch(ours, remove("/status/properties/summary")); !isDenied(err) {
 			return "the policy is not in force yet: " + errorText(err)
@@ -42,11 +46,11 @@ func TestDefinitionsKeepTheirFields(t *testing.T) {
 		denied      bool
 	}{
 		"a field of the status is lost":          {ours, remove("/status/properties/disruptionsAllowed"), true},
-		"a field of the items of a list is lost": {ours, remove("/status/properties/cells/items/properties/aggregation/properties/holder"), true},
-		"a field of the items of a list in one":  {ours, remove("/status/properties/cells/items/properties/admissionHistory/properties/buckets/items/properties/podName"), true},
-		"a field is renamed":                     {ours, remove("/status/properties/disruptionsAllowed") + `,{"op":"add","path":"` + schema + `/status/properties/allowed","value":{"type":"integer"}}`, true},
-		"a field is added":                       {ours, `{"op":"add","path":"` + schema + `/status/properties/newer","value":{"type":"integer"}}`, false},
-		"a description changes":                  {ours, `{"op":"add","path":"` + schema + `/status/description","value":"newer"}`, false},
+		"a field of the items of a list is lost": {ours, remove(cell + "/aggregation/properties/holder"), true},
+		"a field of the items of a list in one":  {ours, remove(cell + "/admissionHistory/properties/buckets/items/properties/podName"), true},
+		"a field is renamed":                     {ours, remove("/status/properties/disruptionsAllowed") + "," + add("/status/properties/allowed", `{"type":"integer"}`), true},
+		"a field is added":                       {ours, add("/status/properties/newer", `{"type":"integer"}`), false},
+		"a description changes":                  {ours, add("/status/description", `"newer"`), false},
 		"a label changes":                        {ours, `{"op":"add","path":"/metadata/labels","value":{"a":"b"}}`, false},
 		"another API loses a field":              {"certificates.cert-manager.io", remove("/status"), false},
 	} {

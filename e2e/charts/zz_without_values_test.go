@@ -66,7 +66,9 @@ func helm(l *e2e.Fixture, arguments ...string) {
 // waitForLocalCell waits until the Cell local is ready and guarded.
 func waitForLocalCell(l *e2e.Fixture) {
 	l.Helper()
-	e2e.RunTool(l.Context(), l, "kubectl", installed.Cluster.Kubeconfig(), "wait", "cell", "local", "--for=condition=Ready", "--for=condition=Guarded", "--timeout=90s")
+	for _, condition := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionGuarded} {
+		e2e.RunTool(l.Context(), l, "kubectl", installed.Cluster.Kubeconfig(), "wait", "cell", "local", "--for=condition="+condition, "--timeout=90s")
+	}
 }
 
 // wantCategory checks that the CRD of Cells exists and has this category, by which the test tells versions apart.

@@ -24,7 +24,8 @@ type report struct {
 	RemovedBeforeRefusal int `json:"removed_before_refusal"`
 	// DrainInternalErrorsInOutage counts answers with the status 500 to the evictions of kubectl drain while the core does not answer Breakwater.
 	DrainInternalErrorsInOutage int `json:"drain_internal_errors_in_outage"`
-	// RefusalsInOutage counts all answers of 400 and above to evictions and deletions of pods meanwhile, RefusalMillisecondsInOutage has the 99th percentile of their times.
+	// RefusalsInOutage counts all answers of 400 and above to evictions and deletions of pods meanwhile. RefusalMillisecondsInOutage is the 99th
+	// percentile of their times.
 	RefusalsInOutage            int   `json:"refusals_in_outage"`
 	RefusalMillisecondsInOutage int64 `json:"refusal_ms_in_outage_p99"`
 	// AnswersInOutage counts these answers by status.

@@ -34,14 +34,15 @@ func TestPercentileIsTheNearestRank(t *testing.T) {
 
 func TestAnswersAreThoseToRemovalsOfPods(t *testing.T) {
 	const prefix = `I1129 05:03:31.123456    1234 round_trippers.go:632] "Response" verb=`
+	const pod = `url="https://127.0.0.1:1/api/v1/namespaces/default/pods/web-1`
 	for claim, c := range map[string]struct {
 		line string
 		want []answer
 	}{
-		"a refused deletion":    {prefix + `"DELETE" url="https://127.0.0.1:1/api/v1/namespaces/default/pods/web-1" status="429 Too Many Requests" milliseconds=9702`, []answer{{429, 9702 * time.Millisecond}}},
-		"an eviction":           {prefix + `"POST" url="https://127.0.0.1:1/api/v1/namespaces/default/pods/web-1/eviction?timeout=1s" status="500 Internal Server Error" milliseconds=4`, []answer{{500, 4 * time.Millisecond}}},
-		"no answer":             {prefix + `"DELETE" url="https://127.0.0.1:1/api/v1/namespaces/default/pods/web-1" status="" milliseconds=4`, nil},
-		"a list":                {prefix + `"GET" url="https://127.0.0.1:1/api/v1/namespaces/default/pods/web-1" status="200 OK" milliseconds=4`, nil},
+		"a refused deletion":    {prefix + `"DELETE" ` + pod + `" status="429 Too Many Requests" milliseconds=9702`, []answer{{429, 9702 * time.Millisecond}}},
+		"an eviction":           {prefix + `"POST" ` + pod + `/eviction?timeout=1s" status="500 Internal Server Error" milliseconds=4`, []answer{{500, 4 * time.Millisecond}}},
+		"no answer":             {prefix + `"DELETE" ` + pod + `" status="" milliseconds=4`, nil},
+		"a list":                {prefix + `"GET" ` + pod + `" status="200 OK" milliseconds=4`, nil},
 		"another kind":          {prefix + `"DELETE" url="https://127.0.0.1:1/api/v1/namespaces/default/configmaps/pods" status="200 OK" milliseconds=4`, nil},
 		"a creation beside one": {prefix + `"POST" url="https://127.0.0.1:1/api/v1/namespaces/default/pods" status="201 Created" milliseconds=4`, nil},
 	} {
