@@ -113,6 +113,10 @@ e2e-node: ## Play the loss of etcd and other disasters with real kubelets, witho
 chaos: build ## Play storms with real faults, validate them from the workers' etcds, write chaos-report/ (ARGS="-list")
 	@$(call with_control_planes) go run ./hack/chaos $(ARGS)
 
+.PHONY: first-hour
+first-hour: build ## Play the first hour of a user in a fresh cluster, from helm install to a refusal and two outages, and write first-hour-report/ (ARGS="--help")
+	@$(call with_control_planes,helm) go run ./hack/firsthour $(ARGS)
+
 # make bench runs the suites of the goals, make bench-all also those of other figures, and those that only fill tables of docs (all-...).
 .PHONY: bench bench-all
 bench: ## Measure in 30 minutes what has goals, write bench-report/ and print what is met (ARGS="-only e2e" for one suite)
@@ -178,7 +182,8 @@ documented := breakwater breakwater-node kubectl-breakwater
 generate: ## Write what is generated: deep copies, CRDs and their chart, dashboards, READMEs of charts, documentation of the Terraform provider, references
 	@generate="$(call tool,controller-gen)/controller-gen"; cd api && "$$generate" object crd:generateEmbeddedObjectMeta=false \
 		paths=./v1alpha1 output:crd:dir=crds
-	@rm -f charts/breakwater-crds/files/*.yaml && cp api/crds/*.yaml charts/breakwater-crds/files/
+	@rm -f charts/breakwater-crds/files/*.yaml charts/breakwater/crds/*.yaml && cp api/crds/*.yaml charts/breakwater-crds/files/
+	@for file in api/crds/*.yaml; do sed -f hack/crds.sed "$$file" >"charts/breakwater/crds/$${file##*/}"; done
 	@$(call tool,helm-docs)/helm-docs --chart-search-root charts --sort-values-order file --log-level warning
 	@go run ./hack/dashboards charts/breakwater/files/dashboards
 	@hack/terraform-docs
@@ -217,7 +222,7 @@ tool-sums: ## Pin the sums of the released control planes in the versions of hac
 
 .PHONY: clean
 clean: ## Remove what was built here; the shared cache stays
-	@rm -rf bin .evidence image plugin release release.partial site hack/site/node_modules hack/site/.vitepress/.temp demo-report bench-report chaos-report real-workloads-report coverage.out
+	@rm -rf bin .evidence image plugin release release.partial site hack/site/node_modules hack/site/.vitepress/.temp demo-report bench-report chaos-report first-hour-report real-workloads-report coverage.out
 
 .PHONY: help
 help: ## Show this help

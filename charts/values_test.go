@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestHelmLintAcceptsTheCharts(t *testing.T) {
@@ -15,6 +17,21 @@ func TestHelmLintAcceptsTheCharts(t *testing.T) {
 			t.Errorf("%v\n%s", err, out)
 		}
 	})
+}
+
+// The default must stay what the values of one cluster say.
+func TestNoValuesRenderTheCellLocal(t *testing.T) {
+	without, err := template(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	with, err := template(t, "--set", "role=single,cells[0].name=local,tls.mode=self-signed")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(with, without); diff != "" {
+		t.Errorf("no values differ from those of the cell local (-with +without):\n%s", diff)
+	}
 }
 
 // GitOps tools compare rendered objects, so rendering must be deterministic.
@@ -52,7 +69,9 @@ func TestInvalidValuesFailWithAReason(t *testing.T) {
 		"tokens of a webhook elsewhere":        {append(remote, "webhook.caBundle="+pem, "webhook.callerTokens.mode=Required"), "webhook.callerTokens.mode: no webhook runs in this cluster"},
 		"an invalid token":                     {append(remote, "webhook.caBundle="+pem, "webhook.callerTokens.given.cells/local=x"), "'/webhook/callerTokens/given/cells~1local'"},
 		"an unknown role":                      {append(single, "role=master"), "'/role'"},
-		"a single cluster without a cell":      {nil, "cells: set the name of this cluster's cell (role single)"},
+		"a mesh member without a cell":         {[]string{"cores[0].name=west"}, "cells: set the name of this cluster's cell (role single)"},
+		"a core of cells, without its own":     {[]string{"remoteCells[0].name=b"}, "cells: set the name of this cluster's cell (role single)"},
+		"a worker without a cell":              {[]string{"role=worker", "cores[0].name=core"}, "cells: set the name of this cluster's cell (role worker)"},
 		"two monitors":                         {append(single, "metrics.podMonitor.enabled=true", "metrics.serviceMonitor.enabled=true"), "metrics.podMonitor: Prometheus would scrape"},
 		"a PodMonitor without a token":         {append(single, "metrics.podMonitor.enabled=true"), "metrics.podMonitor.tokenSecret: set the Secret"},
 		"an objective without failures":        {append(single, "metrics.prometheusRule.objective.percent=100"), "'/metrics/prometheusRule/objective/percent'"},

@@ -139,23 +139,29 @@ func rollImage(l *e2e.Fixture) {
 // nextVersion returns the folder of a copy of the chart with another version.
 func nextVersion(t *testing.T) string {
 	t.Helper()
-	next := filepath.Join(t.TempDir(), "breakwater")
-	if err := os.CopyFS(next, os.DirFS(folder+"breakwater")); err != nil {
+	return editChart(t, "Chart.yaml", "\nversion: 0.", "\nversion: 99.")
+}
+
+// editChart returns the folder of a copy of the chart in which the first occurrence of a text in a file is replaced.
+func editChart(t *testing.T, file, old, replacement string) string {
+	t.Helper()
+	edited := filepath.Join(t.TempDir(), "breakwater")
+	if err := os.CopyFS(edited, os.DirFS(folder+"breakwater")); err != nil {
 		t.Fatal(err)
 	}
-	about := filepath.Join(next, "Chart.yaml")
-	raw, err := os.ReadFile(about)
+	path := filepath.Join(edited, file)
+	raw, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	changed := strings.Replace(string(raw), "\nversion: 0.", "\nversion: 99.", 1)
+	changed := strings.Replace(string(raw), old, replacement, 1)
 	if changed == string(raw) {
-		t.Fatal("the chart has no version 0")
+		t.Fatalf("%s of the chart does not contain %q", file, old)
 	}
-	if err := os.WriteFile(about, []byte(changed), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(changed), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return next
+	return edited
 }
 
 func deployments(l *e2e.Fixture) []appsv1.Deployment {

@@ -87,14 +87,6 @@ func deleteCRDs(l *e2e.Fixture) {
 	l.Eventually(func() string { return strings.Join(left(), ", ") })
 }
 
-// helmInPage adds what processes need instead of pods to the page's own command: an address of the webhook, and a certificate for it.
-const helmInPage = `helm() {
-	case "$*" in
-	*" charts/breakwater-0."*) command helm "$@" --values "$VALUES" --set core.name=core,tls.mode=secret ;;
-	*) command helm "$@" ;;
-	esac
-}`
-
 // TestQuickstart runs docs/tutorials/quickstart.md in the cluster after the release was uninstalled. e2e/kind runs the whole page.
 func TestQuickstart(t *testing.T) {
 	page, err := doctest.Read("../..", "docs/tutorials/quickstart.md")
@@ -102,12 +94,7 @@ func TestQuickstart(t *testing.T) {
 		t.Fatal(err)
 	}
 	single.Claim(t, "a reader installs, labels, deletes, and is refused", func(l *e2e.Fixture) {
-		for _, name := range []string{"breakwater", "breakwater-crds"} {
-			if out, err := installed.Helm(l.Context(), "uninstall", name, "--ignore-not-found", "--wait"); err != nil {
-				l.Fatalf("%v\n%s", err, out)
-			}
-		}
-		e2e.RunTool(l.Context(), l, "kubectl", installed.Cluster.Kubeconfig(), "delete", "crd", "-l", "app.kubernetes.io/part-of=breakwater")
+		uninstallAll(l)
 		for _, step := range page.Steps {
 			if step.Run != nil && step.Run.Environment == doctest.Kind {
 				t.Logf("line %d of the page is skipped: no kubelet needs an image here, the pods of Breakwater are processes", step.Line)
@@ -115,19 +102,30 @@ func TestQuickstart(t *testing.T) {
 		}
 		// The folder of a release, as far as the page needs it.
 		folder, home := t.TempDir(), t.TempDir()
-		pack, err := release.Helm(l.Context(), home, "package", "../../charts/breakwater", "../../charts/breakwater-crds", "--destination", filepath.Join(folder, "charts"))
+		pack, err := release.Helm(l.Context(), home, "package", "../../charts/breakwater", "--destination", filepath.Join(folder, "charts"))
 		l.Must(err)
 		if out, err := pack.CombinedOutput(); err != nil {
 			l.Fatalf("%v\n%s", err, out)
 		}
 		page.Run(t, doctest.Options{
-			Environments: []doctest.Environment{doctest.Cluster}, Folder: folder, Prelude: helmInPage, Timeout: 2 * time.Minute,
+			Environments: []doctest.Environment{doctest.Cluster}, Folder: folder, Timeout: 2 * time.Minute,
 			Variables: []string{
 				"PATH=" + os.Getenv(local.BinariesVariable) + string(os.PathListSeparator) + os.Getenv("PATH"), "HOME=" + home,
-				"KUBECONFIG=" + installed.Cluster.Kubeconfig(), "VALUES=" + installed.Values,
+				"KUBECONFIG=" + installed.Cluster.Kubeconfig(),
 			},
 		})
 	})
+}
+
+// uninstallAll deletes the releases, if there are any, the CRDs, and with them all protectors and Cells.
+func uninstallAll(l *e2e.Fixture) {
+	l.Helper()
+	for _, name := range []string{"breakwater", "breakwater-crds"} {
+		if out, err := installed.Helm(l.Context(), "uninstall", name, "--ignore-not-found", "--wait"); err != nil {
+			l.Fatalf("%v\n%s", err, out)
+		}
+	}
+	e2e.RunTool(l.Context(), l, "kubectl", installed.Cluster.Kubeconfig(), "delete", "crd", "-l", "app.kubernetes.io/part-of=breakwater")
 }
 
 // remainingObjects returns the objects of the release that still exist.

@@ -27,7 +27,7 @@ var source = client.ObjectKey{Namespace: "flux-system", Name: "flux-system"}
 // no Service that routes, and pods that become ready when their process is.
 const extraValues = `
 webhook: {url: "https://%s", drain: 1s, scheduling: {enabled: true}}
-tls: {ipAddresses: [%s]}
+tls: {mode: cert-manager, ipAddresses: [%s]}
 podAnnotations: {%s: "false", %s: held}
 `
 
@@ -38,6 +38,7 @@ func (s *Fixture) values() (string, error) {
 	if err == nil && (!ok || others != "") {
 		err = errors.New("clusters/dev/main/values.yaml does not end with the remote cells")
 	}
+	own = strings.Replace(own, "tls: {mode: cert-manager}\n", "", 1) // the other values set it
 	return own + fmt.Sprintf(extraValues, s.webhooks.ExternalAddress(), install.ExternalHost, federation.ReadyAnnotation, federation.CompleteAnnotation), err
 }
 

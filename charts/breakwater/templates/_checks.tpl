@@ -2,7 +2,9 @@
 {{- define "breakwater.checks" -}}
 {{- $worker := include "breakwater.isWorker" . }}
 {{- $core := include "breakwater.isCore" . }}
-{{- if and $worker (not .Values.cells) }}
+{{- if include "breakwater.defaultsCell" . }}
+{{- include "breakwater.checkDefaultCell" . }}
+{{- else if and $worker (not .Values.cells) }}
 {{- fail (printf "cells: set the name of this cluster's cell (role %s), as in: cells: [{name: worker-1}]" .Values.role) }}
 {{- end }}
 {{- if and (not $worker) .Values.cells }}
@@ -102,7 +104,7 @@
 {{- end }}
 {{- end }}
 {{- $seen := dict }}
-{{- range concat .Values.cells .Values.remoteCells }}
+{{- range concat (include "breakwater.cells" . | fromJsonArray) .Values.remoteCells }}
 {{- if hasKey $seen .name }}
 {{- fail (printf "cells, remoteCells: %q is named twice" .name) }}
 {{- end }}
@@ -123,5 +125,16 @@
 {{- fail (printf "cores: %q is named twice, or is this cluster's own name (core.name)" .name) }}
 {{- end }}
 {{- $_ := set $seen .name true }}
+{{- end }}
+{{- end }}
+
+{{- /* A second Cell for the same pods would count them twice, so that too many could be removed. An upgrade that drops the value cells must not create one. */ -}}
+{{- define "breakwater.checkDefaultCell" -}}
+{{- if .Capabilities.APIVersions.Has "breakwater.dev/v1alpha1/Cell" }}
+{{- range (lookup "breakwater.dev/v1alpha1" "Cell" "" "").items }}
+{{- if and (ne .metadata.name "local") (not .spec.kubeconfigSecretRef) }}
+{{- fail (printf "cells: this cluster is the cell %s already. Set its name, as in: cells: [{name: %s}]; or delete the Cell first" .metadata.name .metadata.name) }}
+{{- end }}
+{{- end }}
 {{- end }}
 {{- end }}

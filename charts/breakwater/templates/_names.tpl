@@ -24,6 +24,16 @@
 {{- if ne .Values.role "core" }}true{{ end }}
 {{- end }}
 
+{{- /* Whether this cluster is the cell local because the values name no cell: a single cluster that knows no other. */ -}}
+{{- define "breakwater.defaultsCell" -}}
+{{- if and (eq .Values.role "single") (not (or .Values.cells .Values.remoteCells .Values.cores)) }}true{{ end }}
+{{- end }}
+
+{{- /* The cells of this cluster, as a list in JSON. */ -}}
+{{- define "breakwater.cells" -}}
+{{- if include "breakwater.defaultsCell" . }}{{ list (dict "name" "local") | toJson }}{{ else }}{{ .Values.cells | toJson }}{{ end }}
+{{- end }}
+
 {{- /* Labels of all objects. */ -}}
 {{- define "breakwater.labels" -}}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
@@ -143,7 +153,7 @@ app.kubernetes.io/component: {{ index . 1 }}
 {{- $names := list }}
 {{- if and (include "breakwater.isCore" .) (or .Values.webhook.enabled .Values.webhook.url) }}{{ $names = append $names (printf "%s-core" (include "breakwater.fullname" .)) }}{{ end }}
 {{- if include "breakwater.isWorker" . }}
-{{- range .Values.cells }}{{ $names = append $names (printf "%s-cell-%s" (include "breakwater.fullname" $) .name) }}{{ end }}
+{{- range include "breakwater.cells" . | fromJsonArray }}{{ $names = append $names (printf "%s-cell-%s" (include "breakwater.fullname" $) .name) }}{{ end }}
 {{- end }}
 {{- if include "breakwater.guardsRoots" . }}{{ $names = append $names (printf "%s-roots" (include "breakwater.fullname" .)) }}{{ end }}
 {{- $names | toJson }}
@@ -158,14 +168,14 @@ app.kubernetes.io/component: {{ index . 1 }}
 {{- define "breakwater.rootsPath" -}}
 /roots
 {{- if include "breakwater.isCore" . }}/cores/{{ .Values.core.name }}{{ else if include "breakwater.shares" . }}/cores/shares{{ end }}
-{{- if include "breakwater.isWorker" . }}/cells{{ range .Values.cells }}/{{ .name }}{{ end }}{{ end }}
+{{- if include "breakwater.isWorker" . }}/cells{{ range include "breakwater.cells" . | fromJsonArray }}/{{ .name }}{{ end }}{{ end }}
 {{- end }}
 
 {{- /* Names of the MutatingWebhookConfigurations for scheduling policies, as a list in JSON. */ -}}
 {{- define "breakwater.schedulingConfigurations" -}}
 {{- $names := list }}
 {{- if and (include "breakwater.isWorker" .) .Values.webhook.scheduling.enabled }}
-{{- range .Values.cells }}{{ $names = append $names (printf "%s-scheduling-%s" (include "breakwater.fullname" $) .name) }}{{ end }}
+{{- range include "breakwater.cells" . | fromJsonArray }}{{ $names = append $names (printf "%s-scheduling-%s" (include "breakwater.fullname" $) .name) }}{{ end }}
 {{- end }}
 {{- $names | toJson }}
 {{- end }}

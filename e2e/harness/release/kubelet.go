@@ -34,14 +34,15 @@ const pollInterval = 100 * time.Millisecond
 // Kubelet runs pods that have none.
 type Kubelet struct {
 	withoutKwok bool
-	config      *rest.Config
-	client      kubernetes.Interface
-	secrets     corelisters.SecretLister
-	program     string
-	dir         string
-	spawner     *subprocess.Spawner
-	running     sync.WaitGroup
-	cancel      context.CancelFunc
+	// config is how processes reach the API server.
+	config  *rest.Config
+	client  kubernetes.Interface
+	secrets corelisters.SecretLister
+	program string
+	dir     string
+	spawner *subprocess.Spawner
+	running sync.WaitGroup
+	cancel  context.CancelFunc
 
 	mu   sync.Mutex
 	pods map[types.UID]*pod
@@ -60,8 +61,12 @@ type pod struct {
 
 // StartKubelet starts a Kubelet. program is the path of breakwater. dir is the directory for logs and mounted files.
 func StartKubelet(cluster federation.Cluster, program, dir string) (*Kubelet, error) {
-	config := cluster.RESTConfig()
-	client, err := kubernetes.NewForConfig(config)
+	return StartKubeletBehind(cluster, cluster.RESTConfig(), program, dir)
+}
+
+// StartKubeletBehind starts a Kubelet whose processes reach the API server by config, for instance through a proxy. The Kubelet itself does not use it.
+func StartKubeletBehind(cluster federation.Cluster, config *rest.Config, program, dir string) (*Kubelet, error) {
+	client, err := kubernetes.NewForConfig(cluster.RESTConfig())
 	if err != nil {
 		return nil, err
 	}

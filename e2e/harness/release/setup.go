@@ -114,7 +114,7 @@ func (s Setup) installWorker(ctx context.Context, core, worker *Release) error {
 		"shares": map[string]any{"enabled": s.Shares}, "aggregator": map[string]any{"enabled": s.Shares},
 		"role": "worker", "cores": []any{map[string]any{"name": core.Cluster.Name()}}, "cells": []any{map[string]any{"name": worker.Cluster.Name()}},
 		"webhook": map[string]any{"scheduling": s.scheduling()},
-	}))
+	}), "--skip-crds")
 	if err != nil {
 		return err
 	}

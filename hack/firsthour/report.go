@@ -1,0 +1,86 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+)
+
+// report is what the first hour of a user cost, and what kubectl received in two outages.
+type report struct {
+	// ValuesNeeded counts the chart values that the commands set, Commands the commands up to the first refusal, the refused one included.
+	ValuesNeeded int `json:"values_needed"`
+	Commands     int `json:"commands"`
+	// Refused counts commands that the webhook refused because of the floor: 1, or 0 if none was.
+	Refused int `json:"refused"`
+	// SecondsToRefusal is the time from the first command to the refusal, with the waits of the commands.
+	SecondsToRefusal float64 `json:"seconds_to_refusal"`
+	// RemovedBeforeRefusal counts the pods of the labelled Deployment that were deleted before the first refusal.
+	RemovedBeforeRefusal int `json:"removed_before_refusal"`
+	// DrainInternalErrorsInOutage counts answers with the status 500 to the evictions of kubectl drain while the core does not answer Breakwater.
+	DrainInternalErrorsInOutage int `json:"drain_internal_errors_in_outage"`
+	// RefusalsInOutage counts all answers of 400 and above to evictions and deletions of pods meanwhile. RefusalMillisecondsInOutage is the 99th
+	// percentile of their times.
+	RefusalsInOutage            int   `json:"refusals_in_outage"`
+	RefusalMillisecondsInOutage int64 `json:"refusal_ms_in_outage_p99"`
+	// AnswersInOutage counts these answers by status.
+	AnswersInOutage map[string]int `json:"answers_in_outage"`
+	// UnprotectedDeleted and UnprotectedDenied count answers to deletions of pods in a namespace without any protector while no webhook runs.
+	UnprotectedDeleted int `json:"unprotected_deleted_while_webhook_down"`
+	UnprotectedDenied  int `json:"unprotected_denied_while_webhook_down"`
+	// CommandLines are the commands that were counted.
+	CommandLines []string `json:"command_lines"`
+}
+
+func (r *report) print(out io.Writer) error {
+	raw, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "%s\n", raw)
+	return err
+}
+
+// write writes report.json into a folder, and creates the folder.
+func (r *report) write(folder string) error {
+	raw, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(folder, 0o750); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(folder, "report.json"), append(raw, '\n'), 0o600)
+}
+
+// setOutage computes the figures of the outage of the core. drain are the answers to kubectl drain, deletions those to kubectl delete.
+func (r *report) setOutage(drain, deletions []answer) {
+	for _, a := range drain {
+		if a.status == internalError {
+			r.DrainInternalErrorsInOutage++
+		}
+	}
+	r.AnswersInOutage = map[string]int{}
+	var times []time.Duration
+	for _, a := range slices.Concat(drain, deletions) {
+		r.AnswersInOutage[fmt.Sprint(a.status)]++
+		if a.refused() {
+			times = append(times, a.took)
+		}
+	}
+	r.RefusalsInOutage, r.RefusalMillisecondsInOutage = len(times), percentile(times, 0.99).Milliseconds()
+}
+
+// percentile returns the smallest of the times that at least the share q of them does not exceed; 0 if there are none.
+func percentile(times []time.Duration, q float64) time.Duration {
+	if len(times) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(times))
+	return sorted[max(int(math.Ceil(q*float64(len(sorted))))-1, 0)]
+}
