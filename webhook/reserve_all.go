@@ -42,7 +42,7 @@ func (s *chargeReserver) reserveAll(ctx context.Context, charges []removal.Charg
 				continue // the removal is admitted anyway, so all reservations must stay
 			}
 			s.returner.giveBack(ctx, append(reserved, perhapsMade(attempted, err)...), attempt)
-			return removal.DenyUnreachable(charges, c, r, clientReason(err))
+			return denyUnreserved(charges, c, r, err)
 		}
 		verdict := verdictOf(c, result)
 		attempted.byPeer = result.kind == resultByPeer
@@ -65,7 +65,7 @@ func (s *chargeReserver) reserveAll(ctx context.Context, charges []removal.Charg
 	}
 	if err := ctx.Err(); err != nil && !attempt.Force {
 		s.returner.giveBack(ctx, reserved, attempt)
-		return removal.DenyUnreachable(charges, charges[len(charges)-1], r, clientReason(err))
+		return denyUnreserved(charges, charges[len(charges)-1], r, err)
 	}
 	if len(admitting) == 0 && forced == nil {
 		return removal.AllowUncharged(removal.VerdictUnprotected) // all protectors have been released since
@@ -75,9 +75,16 @@ func (s *chargeReserver) reserveAll(ctx context.Context, charges []removal.Charg
 	return answer
 }
 
-// perhapsMade returns a reservation that failed: its batch may have been written despite the error, unless nothing was sent to a silent core.
+func denyUnreserved(charges []removal.Charge, c removal.Charge, r removal.Request, err error) removal.Answer {
+	if isSilent(err) {
+		return removal.DenySilent(charges, c, r, err.Error())
+	}
+	return removal.DenyUnreachable(charges, c, r, clientReason(err))
+}
+
+// perhapsMade returns a reservation that failed: its batch may have been written despite the error, unless nothing was sent.
 func perhapsMade(attempted reservation, err error) []reservation {
-	if errors.As(err, &silentCoreError{}) {
+	if wasNeverSent(err) {
 		return nil
 	}
 	return []reservation{attempted}
@@ -85,7 +92,7 @@ func perhapsMade(attempted reservation, err error) []reservation {
 
 // logFailure logs why a reservation failed, other than because the core is known not to answer: the metric of the core says that.
 func (s *chargeReserver) logFailure(ctx context.Context, err error, c removal.Charge, attempt quota.Removal) {
-	if ctx.Err() == nil && !errors.As(err, &silentCoreError{}) {
+	if ctx.Err() == nil && !isSilent(err) {
 		s.log.Error(err, "Could not reserve removal", "protector", c.String(), "pod", attempt.PodName)
 	}
 }

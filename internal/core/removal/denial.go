@@ -195,9 +195,17 @@ const exemptHint = "in an emergency label the namespace " + v1alpha1.LabelExempt
 
 // DenyUnreachable denies a removal that could not be reserved with a protector, and gives the reason.
 func DenyUnreachable(charges []Charge, c Charge, r Request, reason string) Answer {
+	return denyUnreserved(charges, c, r, fmt.Sprintf("the removal could not be reserved with PodProtector %s (%s)", describeCharge(c), reason))
+}
+
+// DenySilent denies a removal that could not be reserved with a protector, because its core does not answer. The reason names the core.
+func DenySilent(charges []Charge, c Charge, r Request, reason string) Answer {
+	return denyUnreserved(charges, c, r, fmt.Sprintf("%s, so the removal could not be reserved with PodProtector %s", reason, c.Key))
+}
+
+func denyUnreserved(charges []Charge, c Charge, r Request, why string) Answer {
 	answer := tooManyRequests(VerdictUnreachable, fmt.Sprintf(
-		"Breakwater refuses to %s pod %q: the removal could not be reserved with PodProtector %s (%s); try again, or %s.",
-		r.verb(), r.PodName, describeCharge(c), reason, forceHint(r)))
+		"Breakwater refuses to %s pod %q: %s; try again, or %s.", r.verb(), r.PodName, why, forceHint(r)))
 	answer.Protectors, answer.DeniedBy = chargeNames(charges), &c
 	return answer
 }
