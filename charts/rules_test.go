@@ -128,6 +128,10 @@ func TestAccountsMayDoWhatComponentsNeedAndNoMore(t *testing.T) {
 		{"core", "ClusterRole", "breakwater-test", [][]rbacv1.PolicyRule{helmTestRules(check.Checker{Core: true})}}, // no webhook runs there
 		{"worker", "ClusterRole", "breakwater-test", [][]rbacv1.PolicyRule{helmTestRules(check.Checker{Configurations: []string{"breakwater-cell-worker-1", "breakwater-roots"}})}},
 		{"core", "ClusterRole", "breakwater-topology", [][]rbacv1.PolicyRule{topology.ClusterRules()}},
+		{"core", "Role", "breakwater-token-renewal", [][]rbacv1.PolicyRule{clusters.RenewalRules("cell-worker-1")}},
+		{"inventory", "Role", "breakwater-token-renewal", nil},
+		{"single", "Role", "breakwater-token-renewal", nil},
+		{"worker", "Role", "breakwater-webhook", [][]rbacv1.PolicyRule{clusters.RenewalRules("core-europe")}},
 		{"inventory", "ClusterRole", "breakwater-topology", [][]rbacv1.PolicyRule{topology.ClusterRules(), inventory.ClusterRules()}},
 		{"inventory", "Role", "breakwater-inventory-secrets", [][]rbacv1.PolicyRule{inventory.SecretRules()}},
 		{"inventory", "Role", "breakwater-inventory-argocd", [][]rbacv1.PolicyRule{inventory.ArgoCDRules()}},
