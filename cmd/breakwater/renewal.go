@@ -18,13 +18,13 @@ func (f *webhookFlags) renewTokens(mgr manager.Manager) error {
 	if len(f.renewed) == 0 {
 		return nil
 	}
-	config, err := clusters.Connection{Kubeconfig: clusters.InCluster}.Config("webhook")
+	config, err := clusters.Connection{Kubeconfig: f.home}.Config("webhook")
 	if err != nil {
-		return fmt.Errorf("--renew-token: %w", err)
+		return fmt.Errorf("--home: %w", err)
 	}
 	home, err := client.New(config, client.Options{Scheme: mgr.GetScheme()})
 	if err != nil {
-		return fmt.Errorf("--renew-token: %w", err)
+		return fmt.Errorf("--home: %w", err)
 	}
 	namespace, err := ownNamespace(inClusterNamespace)
 	if err != nil {

@@ -47,6 +47,7 @@ type webhookFlags struct {
 	rootGuard    string
 	ownerKinds   []string
 	nodeGuard    bool
+	home         string
 	renewed      []string
 }
 
@@ -100,7 +101,8 @@ configuration with breakwater webhook-config --root-guard.`,
 	flags.StringSliceVar(&f.ownerKinds, "root-guard-owner-kinds", nil, "`resources` whose objects own source workloads in the core clusters, such as rollouts.argoproj.io: the root guard also answers their deletion")
 	flags.BoolVar(&f.nodeGuard, "node-guard", false, "record each admitted removal of a protected pod without a grace period as an Event in the cell, for node guards; "+
 		"a removal that cannot be recorded is denied")
-	flags.StringArrayVar(&f.renewed, "renew-token", nil, "`SECRET/KEY` in the pod's own namespace with the kubeconfig of a --core, from breakwater join: "+
+	flags.StringVar(&f.home, "home", clusters.InCluster, "`KUBECONFIG` of the webhook's own cluster (or in-cluster), which has the Secrets of --renew-token")
+	flags.StringArrayVar(&f.renewed, "renew-token", nil, "`SECRET/KEY` of --home, in the namespace of the pod, with the kubeconfig of a --core, from breakwater join: "+
 		"its token is renewed before it expires; may be repeated")
 	f.traceFlags.bind(flags)
 	f.componentFlags.bind(flags)

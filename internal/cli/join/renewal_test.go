@@ -1,11 +1,13 @@
 package join_test
 
 import (
+	"context"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -170,6 +172,64 @@ func TestRenewalThatIsNotPossibleKeepsTheToken(t *testing.T) {
 			l.wantUser("the token that is left", l.workerKubeconfig(), l.account())
 		})
 	}
+}
+
+// The webhook of a worker renews the token for a core in this way. A test does not wait for minutes: its clock is ahead.
+func TestRenewalLoopRenewsTheTokenForACore(t *testing.T) {
+	l := newFixture(t)
+	l.join(expiring)
+	former := l.coreKubeconfig()
+	log := &syncBuffer{}
+	loop := &clusters.TokenRenewalLoop{
+		Renewer: &clusters.TokenRenewer{
+			Home: l.worker.admin, Live: l.worker.admin, Component: "test", Spread: 1, Now: func() time.Time { return time.Now().Add(lifetime*3/4 + time.Second) },
+		},
+		Secret: v1alpha1.KubeconfigSecretRef{Namespace: l.namespace, Name: "core-core", Key: "kubeconfig"}, Interval: 100 * time.Millisecond,
+		Log: funcr.New(func(_, args string) { log.add(args) }, funcr.Options{}),
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- loop.Start(ctx) }()
+	l.eventually(func() string {
+		if !strings.Contains(log.String(), "Renewed the token of a kubeconfig") {
+			return "the loop has logged " + log.String()
+		}
+		return ""
+	})
+	l.wantUser("the worker's new token", l.coreKubeconfig(), l.ownAccount())
+	l.wantUser("the worker's former token", former, l.ownAccount())
+	j, _ := l.joiner()
+	if err := j.Revoke(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	l.eventually(func() string {
+		if !strings.Contains(log.String(), "Cannot renew the token of a kubeconfig") {
+			return "the loop has logged " + log.String()
+		}
+		return ""
+	})
+	cancel()
+	if err := <-ended; err != nil {
+		t.Errorf("the loop ended with %v", err)
+	}
+}
+
+// syncBuffer collects lines of a log.
+type syncBuffer struct {
+	mu    sync.Mutex
+	lines strings.Builder
+}
+
+func (b *syncBuffer) add(line string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.lines.WriteString(line + "\n")
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.lines.String()
 }
 
 func errorText(err error) string {
