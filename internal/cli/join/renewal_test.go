@@ -124,7 +124,7 @@ func TestRenewalsAtATimeLeaveAWorkingToken(t *testing.T) {
 		}
 	}
 	if renewed == 0 {
-		t.Error("nobody renewed the token")
+		t.Error("no process renewed the token")
 	}
 	l.wantUser("the token that is left", l.workerKubeconfig(), l.account())
 }
