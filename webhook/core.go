@@ -55,7 +55,8 @@ func newCore(
 	return &core{
 		name: name, log: log, states: states, pendingCharges: pending,
 		reserver: &reserver{
-			core: name, probe: coreProbe{core: name}, batches: batch.New(writer.flush), conflicts: conflicts, distance: distance, metrics: metrics, spans: spans, log: log,
+			core: name, probe: coreProbe{core: name},
+			batches: batch.New(writer.flush), conflicts: conflicts, distance: distance, metrics: metrics, spans: spans, log: log,
 		},
 	}
 }

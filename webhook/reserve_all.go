@@ -3,6 +3,7 @@ package webhook
 import (
 	"context"
 	"errors"
+	"net/url"
 	"strings"
 
 	"github.com/go-logr/logr"
@@ -109,6 +110,9 @@ func verdictOf(c removal.Charge, result opResult) quota.Verdict {
 func clientReason(err error) string {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		return "no answer in time"
+	}
+	if request := (*url.Error)(nil); errors.As(err, &request) {
+		err = request.Err // the address of the request belongs only in the log
 	}
 	// The stack of a batch that panicked belongs only in the log.
 	reason, _, _ := strings.Cut(err.Error(), "\n")

@@ -2,6 +2,7 @@ package join_test
 
 import (
 	"context"
+	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -76,7 +77,8 @@ func TestTokensRenewThemselves(t *testing.T) {
 	l.join(expiring)
 	l.permitRenewal()
 	before, former := l.cellSecret(), l.workerKubeconfig()
-	if got := l.renewer(0).Renew(t.Context(), l.cellRef()); got.Err != nil || got.Renewed || time.Until(got.Expires) > lifetime || l.cellSecret().ResourceVersion != before.ResourceVersion {
+	if got := l.renewer(0).Renew(t.Context(), l.cellRef()); got.Err != nil || got.Renewed || time.Until(got.Expires) > lifetime ||
+		l.cellSecret().ResourceVersion != before.ResourceVersion {
 		t.Fatalf("renewal of a new token: %+v, want none", got)
 	}
 	got := l.renewer(lifetime*2/3+time.Second).Renew(t.Context(), l.cellRef())
@@ -84,7 +86,7 @@ func TestTokensRenewThemselves(t *testing.T) {
 		t.Fatalf("renewal of a token after two thirds of its lifetime: %+v, want a new one for %s", got, lifetime)
 	}
 	after := l.cellSecret()
-	if string(after.Data["kubeconfig"]) == string(before.Data["kubeconfig"]) || after.Labels[v1alpha1.LabelJoinedBy] != v1alpha1.JoinedByKubeconfig || len(after.Labels) != len(before.Labels) {
+	if string(after.Data["kubeconfig"]) == string(before.Data["kubeconfig"]) || !maps.Equal(after.Labels, before.Labels) {
 		t.Errorf("Secret has labels %v, want another kubeconfig and labels %v", after.Labels, before.Labels)
 	}
 	l.wantUser("the new token", l.workerKubeconfig(), l.account())

@@ -134,6 +134,9 @@ func denialReason(c Charge, verdict quota.Verdict) (why, remedy string) {
 	default:
 		why = "would have fewer pods available than its floor"
 		remedy = "try again when more pods are available, or lower the floor where it is declared"
+		if by := declarer(c.Protector); by != "" {
+			remedy += " (" + by + ")"
+		}
 		if of := c.Protector.Spec.ShareOf; of != nil {
 			why = fmt.Sprintf("would have fewer pods available in cell %q than its share of the floor of PodProtector %q", of.Cell, of.Name)
 			remedy = "try again: other cells give up budget if they have any, and the core cluster is reachable"
