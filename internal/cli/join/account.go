@@ -67,8 +67,8 @@ func (o *Options) grantRenewal(ctx context.Context, l *link) error {
 	return cmp.Or(last, err)
 }
 
-// renewalObjects returns the Role and the RoleBinding with the permission of an account of an issuer to renew its own tokens. A stolen token can then be renewed as well, until the Secret
-// that it is bound to is deleted.
+// renewalObjects returns the Role and the RoleBinding that permit an account of an issuer to renew its own tokens. A stolen token can then be renewed
+// as well, until the Secret that it is bound to is deleted.
 func (o *Options) renewalObjects(account string) ([]*unstructured.Unstructured, error) {
 	meta := metav1.ObjectMeta{Namespace: o.Namespace, Name: account + "-token", Labels: map[string]string{managedBy: Owner}}
 	role := &rbacv1.Role{
