@@ -225,6 +225,9 @@ func TestKubeconfigsAreReadByName(t *testing.T) {
 		objects := render(t, "--values", "breakwater/ci/"+set+".yaml")
 		for _, role := range append(objectsOfKind[rbacv1.ClusterRole](t, objects, "ClusterRole"), objectsOfKind[rbacv1.ClusterRole](t, objects, "Role")...) {
 			for _, rule := range role.Rules {
+				if strings.HasSuffix(role.Name, "-webhook") && len(rule.ResourceNames) > 0 {
+					continue // it renews the tokens of kubeconfigs that are mounted into its pods anyway
+				}
 				if slices.Contains(rule.Resources, "secrets") || slices.Contains(rule.Resources, "*") {
 					t.Errorf("%s: %s may read Secrets: %+v", set, role.Name, rule)
 				}
