@@ -1,13 +1,16 @@
 package webhook
 
 import (
+	"context"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/batch"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
@@ -52,7 +55,8 @@ func newCore(
 	return &core{
 		name: name, log: log, states: states, pendingCharges: pending,
 		reserver: &reserver{
-			core: name, batches: batch.New(writer.flush), conflicts: conflicts, distance: distance, metrics: metrics, spans: spans, log: log,
+			core: name, probe: coreProbe{core: name},
+			batches: batch.New(writer.flush), conflicts: conflicts, distance: distance, metrics: metrics, spans: spans, log: log,
 		},
 	}
 }
@@ -83,6 +87,20 @@ func connectCore(name string, options Options, metrics *metrics, log logr.Logger
 	metrics.registerPendingCharges(name, c.pendingCharges.count)
 	metrics.registerTokenExpiry(name, source.GetConfig())
 	return c
+}
+
+// readLive is protectorStates.readLive while the core answers; a silentCoreError otherwise.
+func (c *core) readLive(ctx context.Context, key types.NamespacedName) (p *v1alpha1.PodProtector, released bool, err error) {
+	if err := c.reserver.probe.err(); err != nil {
+		return nil, false, err
+	}
+	answering, stop := c.reserver.probe.whileAnswering(ctx)
+	defer stop()
+	p, released, err = c.states.readLive(answering, key)
+	if cause := context.Cause(answering); err != nil && isSilent(cause) {
+		return nil, false, cause
+	}
+	return p, released, err
 }
 
 // hasPod reports whether a pod belongs to a cell, according to this core. If the core has no such Cell, or the webhook has

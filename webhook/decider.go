@@ -83,6 +83,9 @@ func (d *decider) reserveOnce(ctx context.Context, cell string, r removal.Reques
 	if r.DryRun {
 		return removal.AllowCharged(removal.VerdictDryRun, charges) // rule 8
 	}
+	if ctx.Err() != nil && !attempt.Force {
+		return removal.DenyUnreachable(charges, charges[0], r, "the review arrived too late") // the API server gives up, or is about to
+	}
 	if refusal := d.verifier.verify(ctx, cell, r, charges); refusal != nil {
 		return *refusal // rule 15
 	}

@@ -18,7 +18,7 @@ func (d *decider) refreshForMinReady(ctx context.Context, cell string, r removal
 			continue
 		}
 		core := d.cores.named(c.Core)
-		newest, released, err := core.states.readLive(ctx, c.Key)
+		newest, released, err := core.readLive(ctx, c.Key)
 		switch {
 		case released:
 			continue
@@ -26,7 +26,7 @@ func (d *decider) refreshForMinReady(ctx context.Context, cell string, r removal
 			c.AgeUnknown = true
 			continue
 		case err != nil:
-			return fmt.Errorf("core cluster %q: read PodProtector %s to check minReadySeconds of the pod: %w", c.Core, c.Key, err)
+			return fmt.Errorf("read PodProtector %s of core cluster %q to check minReadySeconds of the pod: %w", c.Key, c.Core, err)
 		}
 		c.Protector = newest
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/internal/core/removal"
 	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing"
+	"github.com/breakwater-k8s/breakwater/webhook/reviews"
 )
 
 // PeerHandler serves the requests of other replicas of this version. It trusts their content: only replicas may reach
@@ -41,7 +42,7 @@ func (p *Protection) serveForward(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, span := p.tracer.Serve(r.Context(), r.Header, tracing.SpanTakeOver)
 	defer span.End()
-	ctx, cancel := context.WithTimeout(ctx, reviewTimeout(r))
+	ctx, cancel := context.WithTimeout(ctx, reviews.Timeout(r, maxForwardWait))
 	defer cancel()
 	key := types.NamespacedName{Namespace: r.PathValue("namespace"), Name: r.PathValue("name")}
 	answer, err := core.reserver.reserveForPeer(ctx, key, forwarded.Removals)

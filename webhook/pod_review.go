@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"errors"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -40,7 +41,7 @@ func (v *podReviewer) review(ctx context.Context, cell string, review *admission
 	}
 	if request.Pod == nil {
 		if request.Pod, err = v.reader.read(ctx, cell, request); err != nil {
-			return removal.DenyUnreadablePod(cell, request, err)
+			return removal.DenyUnreadablePod(cell, request, errors.New(clientReason(err)))
 		}
 		if request.Pod == nil {
 			return removal.DenyNoPod(cell, request)
@@ -61,7 +62,7 @@ func (v *podReviewer) review(ctx context.Context, cell string, review *admission
 	}
 	answer := v.protect(ctx, cell, request)
 	if unread != nil && !answer.Allowed {
-		answer = removal.DenyUnreadablePod(cell, request, unread)
+		answer = removal.DenyUnreadablePod(cell, request, errors.New(clientReason(unread)))
 	}
 	answer.Operation = request.Operation
 	return answer

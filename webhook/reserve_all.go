@@ -3,6 +3,7 @@ package webhook
 import (
 	"context"
 	"errors"
+	"net/url"
 	"strings"
 
 	"github.com/go-logr/logr"
@@ -42,7 +43,7 @@ func (s *chargeReserver) reserveAll(ctx context.Context, charges []removal.Charg
 				continue // the removal is admitted anyway, so all reservations must stay
 			}
 			s.returner.giveBack(ctx, append(reserved, perhapsMade(attempted, err)...), attempt)
-			return removal.DenyUnreachable(charges, c, r, clientReason(err))
+			return denyUnreserved(charges, c, r, err)
 		}
 		verdict := verdictOf(c, result)
 		attempted.byPeer = result.kind == resultByPeer
@@ -65,7 +66,7 @@ func (s *chargeReserver) reserveAll(ctx context.Context, charges []removal.Charg
 	}
 	if err := ctx.Err(); err != nil && !attempt.Force {
 		s.returner.giveBack(ctx, reserved, attempt)
-		return removal.DenyUnreachable(charges, charges[len(charges)-1], r, clientReason(err))
+		return denyUnreserved(charges, charges[len(charges)-1], r, err)
 	}
 	if len(admitting) == 0 && forced == nil {
 		return removal.AllowUncharged(removal.VerdictUnprotected) // all protectors have been released since
@@ -75,9 +76,16 @@ func (s *chargeReserver) reserveAll(ctx context.Context, charges []removal.Charg
 	return answer
 }
 
-// perhapsMade returns a reservation that failed: its batch may have been written despite the error, unless nothing was sent to a silent core.
+func denyUnreserved(charges []removal.Charge, c removal.Charge, r removal.Request, err error) removal.Answer {
+	if isSilent(err) {
+		return removal.DenySilent(charges, c, r, err.Error())
+	}
+	return removal.DenyUnreachable(charges, c, r, clientReason(err))
+}
+
+// perhapsMade returns a reservation that failed: its batch may have been written despite the error, unless nothing was sent.
 func perhapsMade(attempted reservation, err error) []reservation {
-	if errors.As(err, &silentCoreError{}) {
+	if wasNeverSent(err) {
 		return nil
 	}
 	return []reservation{attempted}
@@ -85,7 +93,7 @@ func perhapsMade(attempted reservation, err error) []reservation {
 
 // logFailure logs why a reservation failed, other than because the core is known not to answer: the metric of the core says that.
 func (s *chargeReserver) logFailure(ctx context.Context, err error, c removal.Charge, attempt quota.Removal) {
-	if ctx.Err() == nil && !errors.As(err, &silentCoreError{}) {
+	if ctx.Err() == nil && !isSilent(err) {
 		s.log.Error(err, "Could not reserve removal", "protector", c.String(), "pod", attempt.PodName)
 	}
 }
@@ -102,6 +110,9 @@ func verdictOf(c removal.Charge, result opResult) quota.Verdict {
 func clientReason(err error) string {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		return "no answer in time"
+	}
+	if request := (*url.Error)(nil); errors.As(err, &request) {
+		err = request.Err // the address of the request belongs only in the log
 	}
 	// The stack of a batch that panicked belongs only in the log.
 	reason, _, _ := strings.Cut(err.Error(), "\n")

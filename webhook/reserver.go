@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/breakwater-k8s/breakwater/internal/batch"
-	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
@@ -32,26 +31,20 @@ type reserver struct {
 	metrics  *metrics
 	spans    *operationTracer
 	log      logr.Logger
-	// probe reports whether the API server of the core answers; nil if nothing probes it.
-	probe *clusters.Probe
+	// probe knows whether the core answers.
+	probe coreProbe
 }
 
-// silentCoreError is the error of a reservation with a core that is known not to answer. Nothing was sent to it.
-type silentCoreError struct{ since time.Time }
-
-func (e silentCoreError) Error() string {
-	return "the core cluster has not answered since " + e.since.UTC().Format(time.TimeOnly) + "Z"
-}
-
-// reserve makes a reservation, unless the core is known not to answer: then every request would wait for its deadline. It joins a batch of this
-// replica or, in contention, a batch of the replica that all of them choose. A replica that returns no valid answer is not asked again for
-// suspectDuration.
+// reserve makes a reservation, while the core answers. It joins a batch of this replica or, in contention, a batch of the replica that
+// all of them choose. A replica that returns no valid answer is not asked again for suspectDuration.
 func (r *reserver) reserve(ctx context.Context, key types.NamespacedName, op historyOp) (result opResult, err error) {
 	ctx, end := r.spans.startReserve(ctx, key)
 	defer func() { end(result, err) }()
-	if since, isSilent := r.probe.SilentSince(); isSilent {
-		return opResult{}, silentCoreError{since}
+	if err := r.probe.err(); err != nil {
+		return opResult{}, err
 	}
+	ctx, stop := r.probe.whileAnswering(ctx)
+	defer stop()
 	r.underWay.Add(1)
 	defer r.underWay.Add(-1)
 	if r.forwarder != nil && r.isContended(key) {
@@ -86,7 +79,7 @@ func (r *reserver) enqueue(ctx context.Context, key types.NamespacedName, op his
 	op.spans = spans
 	result, err := r.batches.Do(ctx, key, op)
 	if err != nil && apierrors.ReasonForError(err) == metav1.StatusReasonUnknown { // it is no answer of an API server
-		r.probe.Suspect()
+		r.probe.probe.Suspect()
 	}
 	return result, err
 }
@@ -105,6 +98,11 @@ var errUnknownProtector = errors.New("the protector does not exist")
 func (r *reserver) reserveForPeer(ctx context.Context, key types.NamespacedName, removals []quota.Removal) ([]decided, error) {
 	spans, end := r.spans.startWait(ctx)
 	defer end()
+	if err := r.probe.err(); err != nil {
+		return nil, err // the asking replica may reach the core
+	}
+	ctx, stop := r.probe.whileAnswering(ctx)
+	defer stop()
 	r.underWay.Add(int64(len(removals)))
 	defer r.underWay.Add(-int64(len(removals)))
 	ops := make([]historyOp, len(removals))

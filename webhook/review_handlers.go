@@ -15,6 +15,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/removal"
 	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing"
+	"github.com/breakwater-k8s/breakwater/webhook/reviews"
 )
 
 const (
@@ -23,8 +24,6 @@ const (
 	maxReviewBytes = 8 << 20
 	// defaultReviewTimeout applies to clients that do not send a timeout.
 	defaultReviewTimeout = 10 * time.Second
-	// maxReviewTimeout is the longest timeout of a webhook that an API server accepts.
-	maxReviewTimeout = 30 * time.Second
 )
 
 // handler routes reviews, and requests of other replicas, after authenticating their callers.
@@ -54,13 +53,13 @@ func (s *Server) handler(pace *connectionPacer) http.Handler {
 func (s *Server) review(w http.ResponseWriter, r *http.Request, pace *connectionPacer) {
 	ctx, span := s.Protection.tracer.Serve(r.Context(), r.Header, tracing.SpanReview)
 	defer span.End()
+	ctx, cancel := untilAnswer(ctx, r)
+	defer cancel()
 	review, release := s.readRequest(w, r)
 	if review == nil {
 		return
 	}
 	defer release()
-	ctx, cancel := context.WithTimeout(ctx, reviewTimeout(r))
-	defer cancel()
 	if !s.isProven(r) {
 		ctx = fromUnprovenCaller(ctx)
 	}
@@ -86,13 +85,13 @@ func (s *Server) isProven(r *http.Request) bool {
 func (s *Server) reviewScheduling(w http.ResponseWriter, r *http.Request) {
 	ctx, span := s.Protection.tracer.Serve(r.Context(), r.Header, tracing.SpanSchedule)
 	defer span.End()
+	ctx, cancel := untilAnswer(ctx, r)
+	defer cancel()
 	review, release := s.readRequest(w, r)
 	if review == nil {
 		return
 	}
 	defer release()
-	ctx, cancel := context.WithTimeout(ctx, reviewTimeout(r))
-	defer cancel()
 	s.writeResponse(w, review, s.Scheduling.Review(ctx, r.PathValue("cell"), review.Request))
 }
 
@@ -106,13 +105,13 @@ func (s *Server) reviewProtector(w http.ResponseWriter, r *http.Request) {
 
 // reviewRoot answers a review of the deletion of an object that floors may depend on.
 func (s *Server) reviewRoot(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := untilAnswer(r.Context(), r)
+	defer cancel()
 	review, release := s.readRequest(w, r)
 	if review == nil {
 		return
 	}
 	defer release()
-	ctx, cancel := context.WithTimeout(r.Context(), reviewTimeout(r))
-	defer cancel()
 	s.writeResponse(w, review, s.Roots.Review(ctx, r.PathValue("cluster"), review.Request))
 }
 
@@ -151,15 +150,10 @@ func readReview(body []byte) (*admissionv1.AdmissionReview, error) {
 	return review, nil
 }
 
-// reviewTimeout is how long the API server waits, according to its URL, less the time that the answer needs to get there:
-// a timely answer with a reason is better than a timeout without one.
-func reviewTimeout(r *http.Request) time.Duration {
-	timeout, err := time.ParseDuration(r.URL.Query().Get("timeout"))
-	if err != nil || timeout <= 0 {
-		timeout = defaultReviewTimeout
-	}
-	timeout = min(timeout, maxReviewTimeout)
-	return timeout - min(timeout/10, 500*time.Millisecond)
+// untilAnswer returns a context that ends when the answer to a request must be sent. The time that the client takes to send the review counts: call it
+// before the review is read.
+func untilAnswer(ctx context.Context, r *http.Request) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, reviews.AnswerWithin(reviews.Timeout(r, defaultReviewTimeout)))
 }
 
 // writeAnswer sends the answer to a review of a cell; an empty cell means that the review belongs to no cell.

@@ -69,11 +69,17 @@ func (r *replica) review(review *admissionv1.AdmissionReview) *admissionv1.Admis
 
 func (r *replica) reviewCell(cell string, review *admissionv1.AdmissionReview) *admissionv1.AdmissionResponse {
 	r.Helper()
+	return r.reviewAt("/cells/"+cell+"/validate?timeout=10s", review)
+}
+
+// reviewAt posts a review to a path with a query, and returns the response.
+func (r *replica) reviewAt(path string, review *admissionv1.AdmissionReview) *admissionv1.AdmissionResponse {
+	r.Helper()
 	raw, err := json.Marshal(review)
 	if err != nil {
 		r.Fatal(err)
 	}
-	code, body, err := r.post(r.Context(), "/cells/"+cell+"/validate?timeout=10s", bytes.NewReader(raw))
+	code, body, err := r.post(r.Context(), path, bytes.NewReader(raw))
 	answer := &admissionv1.AdmissionReview{}
 	if err == nil {
 		err = json.Unmarshal([]byte(body), answer)

@@ -14,6 +14,8 @@ import (
 	"github.com/go-logr/logr"
 	admissionv1 "k8s.io/api/admission/v1"
 	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
+
+	"github.com/breakwater-k8s/breakwater/webhook/reviews"
 )
 
 const (
@@ -110,7 +112,7 @@ func (s *Server) Start(ctx context.Context) error {
 	pace := newConnectionPacer(replicas)
 	server := &http.Server{
 		Handler: s.handler(pace), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: readTimeout,
-		WriteTimeout: readTimeout + maxReviewTimeout, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: maxHeaderBytes,
+		WriteTimeout: readTimeout + reviews.MaxTimeout, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: maxHeaderBytes,
 		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams}, ConnContext: pace.withConn, ConnState: pace.observe,
 	}
 	failed := make(chan error, 1)

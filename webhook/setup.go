@@ -135,7 +135,7 @@ func addCore(mgr manager.Manager, name string, options Options, metrics *metrics
 	if err := mgr.Add(core); err != nil {
 		return nil, fmt.Errorf("add core cluster %s: %w", name, err)
 	}
-	if core.reserver.probe, err = addProbe(mgr, metrics, name, source.GetConfig(), options.ProbeInterval); err != nil {
+	if core.reserver.probe.probe, err = addProbe(mgr, metrics, name, source.GetConfig(), options.ProbeInterval); err != nil {
 		return nil, fmt.Errorf("probe core cluster %s: %w", name, err)
 	}
 	return core, nil

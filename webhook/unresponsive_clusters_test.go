@@ -32,7 +32,7 @@ func TestUnresponsiveCoreRefusesInTime(t *testing.T) {
 	// When the core is known to be silent, a refusal sends nothing to it and waits for nothing. When it answers again, removals are admitted.
 	l.eventually(func() string {
 		err := deletion(l, pods[0])
-		if err == nil || !strings.Contains(err.Error(), "has not answered since") {
+		if err == nil || !strings.Contains(err.Error(), unreachable) {
 			return fmt.Sprintf("the deletion ends with %v", err)
 		}
 		return ""

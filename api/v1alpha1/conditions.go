@@ -36,6 +36,9 @@ const (
 	ConditionExpectationBelowPods = "ExpectationBelowPods"
 	// ConditionAggregationFresh of a Cell: its aggregator reports heartbeats. The topology controller writes it.
 	ConditionAggregationFresh = "AggregationFresh"
+	// ConditionTokenRenewed is a condition of a Cell: the token of its kubeconfig, which expires, is renewed in time. A Cell whose kubeconfig has no
+	// such token lacks it.
+	ConditionTokenRenewed = "TokenRenewed"
 	// ConditionShardsAvailable of a ClusterRing: it has shards that objects can be assigned to. The sharder writes it.
 	ConditionShardsAvailable = "ShardsAvailable"
 	// ConditionBalanced of a ClusterRing: all objects are assigned to the intended shards. The sharder writes it.
@@ -229,6 +232,12 @@ const (
 	ReasonUnauthorized = "Unauthorized"
 	// ReasonTokenExpired, Connected: the token of the kubeconfig has expired.
 	ReasonTokenExpired = "TokenExpired"
+	// ReasonRenewalPossible, TokenRenewed: the topology controller renews the token when two thirds of its lifetime have passed.
+	ReasonRenewalPossible = "RenewalPossible"
+	// ReasonRenewalFailed, TokenRenewed: the topology controller cannot renew the token, or could not when it was due.
+	ReasonRenewalFailed = "RenewalFailed"
+	// ReasonNoExpiry, TokenRenewed: the kubeconfig has no token that expires any more.
+	ReasonNoExpiry = "NoExpiry"
 	// ReasonForbidden, Connected: the credentials lack permissions that are needed.
 	ReasonForbidden = "Forbidden"
 	// ReasonUnreachable, Connected, Guarded: the API server is unreachable.

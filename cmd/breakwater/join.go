@@ -36,8 +36,8 @@ func joinCommand() *cobra.Command {
 
 Each kubeconfig has a token of a ServiceAccount with the least permissions. In the worker it is the ServiceAccount of the chart
 (access.enabled: true). In the core it is one for this cell, breakwater-access-<cell>, which join creates and binds to a ClusterRole
-of the chart; policies of the chart restrict it to the entries of its cell. Tokens are valid for 30 days, or for --token-lifetime: run
-join again before they expire. To revoke a token, delete the Secret that it is bound to, in the cluster that the token is for
+of the chart; policies of the chart restrict it to the entries of its cell. Tokens are valid for 30 days, or for --token-lifetime. The
+components renew them before they expire: join permits each account to request tokens of itself. To revoke a token, delete the Secret that it is bound to, in the cluster that the token is for
 (label breakwater.dev/joined-by=token). The user of join must be an administrator of both clusters.
 
 Join tests a kubeconfig from this machine before it writes it. Another run creates new tokens, and revokes the previous ones after

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -46,6 +47,8 @@ type webhookFlags struct {
 	rootGuard    string
 	ownerKinds   []string
 	nodeGuard    bool
+	home         string
+	renewed      []string
 }
 
 func webhookCommand() *cobra.Command {
@@ -98,6 +101,9 @@ configuration with breakwater webhook-config --root-guard.`,
 	flags.StringSliceVar(&f.ownerKinds, "root-guard-owner-kinds", nil, "`resources` whose objects own source workloads in the core clusters, such as rollouts.argoproj.io: the root guard also answers their deletion")
 	flags.BoolVar(&f.nodeGuard, "node-guard", false, "record each admitted removal of a protected pod without a grace period as an Event in the cell, for node guards; "+
 		"a removal that cannot be recorded is denied")
+	flags.StringVar(&f.home, "home", clusters.InCluster, "`KUBECONFIG` of the webhook's own cluster (or in-cluster), which has the Secrets of --renew-token")
+	flags.StringArrayVar(&f.renewed, "renew-token", nil, "`SECRET/KEY` of --home, in the namespace of the pod, with the kubeconfig of a --core, from breakwater join: "+
+		"its token is renewed before it expires; may be repeated")
 	f.traceFlags.bind(flags)
 	f.componentFlags.bind(flags)
 	return command
@@ -131,6 +137,11 @@ func (f *webhookFlags) validate() error {
 	f.advertise = plainAddress(f.advertise)
 	if _, err := netip.ParseAddrPort(f.advertise); err != nil && (len(f.peers) > 0 || f.advertise != "") {
 		all = append(all, fmt.Errorf("--advertise %q: want the IP:PORT at which other replicas reach this one, such as $(POD_IP):9443", f.advertise))
+	}
+	for _, renewed := range f.renewed {
+		if secret, key, ok := strings.Cut(renewed, "/"); !ok || secret == "" || key == "" {
+			all = append(all, fmt.Errorf("--renew-token %q: want SECRET/KEY", renewed))
+		}
 	}
 	return errors.Join(all...)
 }
@@ -202,7 +213,7 @@ func (f *webhookFlags) run(ctx context.Context) error {
 	if err := webhook.SetupWithManager(mgr, options); err != nil {
 		return err
 	}
-	if err := errors.Join(f.schedule(mgr, connected), f.guardRoots(mgr, connected)); err != nil {
+	if err := errors.Join(f.schedule(mgr, connected), f.guardRoots(mgr, connected), f.renewTokens(mgr)); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)

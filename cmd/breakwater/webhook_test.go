@@ -31,6 +31,7 @@ func TestWebhookRejectsInvalidFlags(t *testing.T) {
 		"an IPv4 address in brackets":              {append(required, "--advertise", "[10.0.0.1]:9443"), `--core a=/nonexistent: load kubeconfig`},
 		"an IPv6 address":                          {append(required, "--advertise", "[fd00::1]:9443"), `--core a=/nonexistent: load kubeconfig`},
 		"a kubeconfig that does not exist":         {required, `--core a=/nonexistent: load kubeconfig`},
+		"a Secret without a key":                   {append(required, "--renew-token", "core-core"), `--renew-token "core-core": want SECRET/KEY`},
 		"an invalid mode":                          {append(required, "--root-guard", "warn"), `--root-guard: "warn" is not a mode: want Off, Warn or Deny`},
 		"a drain that is too long":                 {append(required, "--drain", "2m"), "--drain 2m0s: want from 0s to 1m"},
 	} {

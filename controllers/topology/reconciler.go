@@ -40,6 +40,8 @@ type Reconciler struct {
 	Client client.Client
 	Live   client.Reader
 	Events events.EventRecorder
+	// Renewer renews the tokens of kubeconfigs; nil for none.
+	Renewer *clusters.TokenRenewer
 	// Monotonic is a monotonic clock.
 	Monotonic func() time.Time
 
@@ -57,6 +59,8 @@ type cellState struct {
 	cluster string
 	// expiry is when the token for its cluster expires; zero if it does not.
 	expiry time.Time
+	// tokenChecked is when that token was last checked.
+	tokenChecked time.Time
 	// slotHeartbeats are the heartbeats of its shards, if the cell is sharded.
 	slotHeartbeats *slotHeartbeats
 }
@@ -98,6 +102,9 @@ func cellKind() schema.GroupVersionKind { return v1alpha1.GroupVersion.WithKind(
 func (r *Reconciler) desiredConditions(ctx context.Context, cell *v1alpha1.Cell, state report) ([]metav1.Condition, error) {
 	connected, guarded := r.checkCluster(ctx, cell)
 	conditions := []metav1.Condition{connected, guarded}
+	if renewed, isNeeded := r.renewToken(ctx, cell); isNeeded {
+		conditions = append(conditions, renewed)
+	}
 	if fresh, isKnown := freshCondition(cell, state); isKnown {
 		conditions = append(conditions, fresh)
 	}

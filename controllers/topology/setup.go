@@ -29,6 +29,8 @@ func Setup(ctx context.Context, mgr manager.Manager, cells map[string]*rest.Conf
 	r := &Reconciler{
 		Cells: cells, Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(Name),
 		Monotonic: time.Now, cellStates: map[string]cellState{},
+		// Only the leader reconciles, so the token of a Cell has one writer, besides a leader that does not know yet that it is none.
+		Renewer: &clusters.TokenRenewer{Home: mgr.GetClient(), Live: mgr.GetAPIReader(), Component: "topology", Now: time.Now},
 	}
 	changed := predicate.TypedFuncs[*v1alpha1.Cell]{UpdateFunc: func(e event.TypedUpdateEvent[*v1alpha1.Cell]) bool {
 		// Heartbeats are observed at the next periodic check.

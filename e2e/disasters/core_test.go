@@ -64,7 +64,7 @@ func TestCoreUnreachable(t *testing.T) {
 		l.restartComponents(l.core())
 		l.Must(core.Kill(federation.APIServer))
 		end := v.startAttack()
-		l.expectDenialsInAllCells("the removal could not be reserved with PodProtector", "/web in core cluster",
+		l.expectDenialsInAllCells("the removal could not be reserved with PodProtector", "/web", `core cluster "`,
 			"try again, or in an emergency force this pod alone, in this cluster: kubectl breakwater force pod/")
 		if got := end().Counts(); got.Refused == 0 || got.Admitted > 0 {
 			l.Errorf("removals without a core: %+v", got)

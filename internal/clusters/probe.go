@@ -18,7 +18,8 @@ const (
 	// probeTimeout bounds one request.
 	probeTimeout = 3 * time.Second
 	// silentProbeInterval is how often an API server is probed that did not answer, and silentAfter is how many probes in a row it must not answer
-	// to count as silent: a connection may break once.
+	// to count as silent: a connection may break once. So it counts as silent at most silentProbeInterval + silentAfter*probeTimeout, 7 s, after
+	// Suspect.
 	silentProbeInterval = time.Second
 	silentAfter         = 2
 	// maxRoundTrip is the longest round trip from whose response the probe derives a clock offset.
@@ -44,6 +45,9 @@ type Probe struct {
 	// answered is when the API server last answered, or else when the probe was made, and unanswered is the number of probes since then.
 	answered   time.Time
 	unanswered int
+	// answering ends, by fallSilent, when the API server begins to count as silent. When it answers again, there is another.
+	answering  context.Context //nolint:containedctx // it is a signal: context.AfterFunc waits for it without a goroutine
+	fallSilent context.CancelFunc
 }
 
 // probeResult is the result of one probe.
@@ -68,9 +72,11 @@ func NewProbe(config *rest.Config, every time.Duration, up, ahead *prometheus.De
 	if err != nil {
 		return nil, fmt.Errorf("address %q: %w", config.Host, err)
 	}
-	return &Probe{
+	p := &Probe{
 		every: every, url: base.JoinPath("readyz"), client: client, now: time.Now, up: up, ahead: ahead, suspected: make(chan struct{}, 1), answered: time.Now(),
-	}, nil
+	}
+	p.answering, p.fallSilent = context.WithCancel(context.Background())
+	return p, nil
 }
 
 // NeedLeaderElection is false: each process has its own clock and its own connection to the API server.
@@ -80,9 +86,10 @@ func (p *Probe) NeedLeaderElection() bool { return false }
 // it sends one probe in each silentProbeInterval.
 func (p *Probe) Start(ctx context.Context) error {
 	for ctx.Err() == nil {
+		began := time.Now()
 		next := p.record(p.probe(ctx))
 		soonest := min(next, silentProbeInterval)
-		pause(ctx, soonest, nil)
+		pause(ctx, soonest-time.Since(began), nil)
 		pause(ctx, next-soonest, p.suspected)
 	}
 	return nil
@@ -105,10 +112,15 @@ func (p *Probe) record(result probeResult) (next time.Duration) {
 	defer p.mu.Unlock()
 	p.last = &result
 	if result.hasAnswered {
+		if p.unanswered >= silentAfter {
+			p.answering, p.fallSilent = context.WithCancel(context.Background())
+		}
 		p.answered, p.unanswered = p.now(), 0
 		return p.every
 	}
-	p.unanswered++
+	if p.unanswered++; p.unanswered == silentAfter {
+		p.fallSilent()
+	}
 	return min(p.every, silentProbeInterval)
 }
 
@@ -121,6 +133,16 @@ func (p *Probe) Suspect() {
 	case p.suspected <- struct{}{}:
 	default:
 	}
+}
+
+// Answering returns a context that ends when the API server begins to count as silent. It has ended already while SilentSince reports silence.
+func (p *Probe) Answering() context.Context {
+	if p == nil {
+		return context.Background()
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.answering
 }
 
 // SilentSince returns when an API server that does not answer last did, or when the process began to probe it; ok is false if it may answer.

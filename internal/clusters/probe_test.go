@@ -1,6 +1,7 @@
 package clusters
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"sync/atomic"
@@ -64,6 +65,7 @@ func TestProbeTellsSinceWhenAnAPIServerIsSilent(t *testing.T) {
 	began := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	now := began
 	p := &Probe{every: 10 * time.Second, now: func() time.Time { return now }, suspected: make(chan struct{}, 1), answered: began}
+	p.answering, p.fallSilent = context.WithCancel(t.Context())
 	for i, step := range []struct {
 		answers bool
 		silent  time.Duration // since began; -1 if it may answer
@@ -84,6 +86,9 @@ func TestProbeTellsSinceWhenAnAPIServerIsSilent(t *testing.T) {
 		if isSilent != (step.silent >= 0) || isSilent && !since.Equal(began.Add(step.silent)) || next != step.next {
 			t.Errorf("step %d: silent %v since %v, next probe after %v; want %+v", i, isSilent, since.Sub(began), next, step)
 		}
+		if hasEnded := p.Answering().Err() != nil; hasEnded != isSilent {
+			t.Errorf("step %d: the context of an answering API server has ended: %v, want %v", i, hasEnded, isSilent)
+		}
 		now = now.Add(time.Second)
 	}
 	p.Suspect()
@@ -92,4 +97,7 @@ func TestProbeTellsSinceWhenAnAPIServerIsSilent(t *testing.T) {
 		t.Error("an API server that nothing probes is silent")
 	}
 	(*Probe)(nil).Suspect()
+	if err := (*Probe)(nil).Answering().Err(); err != nil {
+		t.Errorf("an API server that nothing probes does not answer: %v", err)
+	}
 }

@@ -23,9 +23,8 @@ const (
 	// maxReviewBytes limits the body that a client can make the webhook read. The API server accepts objects of up to 3
 	// MiB, and a review contains two.
 	maxReviewBytes = 8 << 20
-	// defaultReviewTimeout applies to clients that send no timeout, and maxReviewTimeout to those that send a longer one.
+	// defaultReviewTimeout applies to clients that send no timeout.
 	defaultReviewTimeout = 2 * time.Second
-	maxReviewTimeout     = 30 * time.Second
 )
 
 // Handler answers reviews of objects of rings.
@@ -47,7 +46,7 @@ type Handler struct {
 
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	began, wait := time.Now(), reviewTimeout(r)
+	began, wait := time.Now(), reviews.AnswerWithin(reviews.Timeout(r, defaultReviewTimeout))
 	ctx, cancel := context.WithTimeout(r.Context(), wait)
 	defer cancel()
 	// The client has to send the review within its own timeout. The server itself sets no limit.
@@ -177,14 +176,4 @@ func (h *Handler) writeResponse(w http.ResponseWriter, review *admissionv1.Admis
 	if err != nil {
 		h.log.V(1).Info("Could not send answer to client", "error", err.Error())
 	}
-}
-
-// reviewTimeout is how long the API server waits, according to its URL, less the time that the answer needs to get there.
-func reviewTimeout(r *http.Request) time.Duration {
-	wait, err := time.ParseDuration(r.URL.Query().Get("timeout"))
-	if err != nil || wait <= 0 {
-		wait = defaultReviewTimeout
-	}
-	wait = min(wait, maxReviewTimeout)
-	return wait - min(wait/10, 500*time.Millisecond)
 }

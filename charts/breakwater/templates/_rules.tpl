@@ -48,6 +48,11 @@
 - {apiGroups: [multicluster.x-k8s.io], resources: [clusterprofiles], verbs: [list, watch]}
 {{- end }}
 
+{{- /* Permission to replace kubeconfigs whose tokens are renewed; the argument is the names of the Secrets, if any. */ -}}
+{{- define "breakwater.rules.renewal" -}}
+- {apiGroups: [""], resources: [secrets], resourceNames: {{ uniq . | toJson }}, verbs: [get, patch]}
+{{- end }}
+
 {{- define "breakwater.rules.topology.cell" -}}
 - {apiGroups: [""], resources: [namespaces], resourceNames: [kube-system], verbs: [get]}
 - {apiGroups: [admissionregistration.k8s.io], resources: [validatingwebhookconfigurations], verbs: [list]}

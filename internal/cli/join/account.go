@@ -4,15 +4,19 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
 // Each worker has its own ServiceAccount in the core. The core's admission policies use its user name to restrict the entries that it
@@ -41,6 +45,50 @@ func (o *Options) accountObjects() []*unstructured.Unstructured {
 		binding("ClusterRoleBinding", "", "ClusterRole"),
 		binding("RoleBinding", o.Namespace, "Role"),
 	}
+}
+
+// grantRenewal permits the account of a link to renew its tokens, if they expire. An API server that does not see the new Role yet rejects the binding.
+func (o *Options) grantRenewal(ctx context.Context, l *link) error {
+	if o.Lifetime == 0 {
+		return nil
+	}
+	objects, err := o.renewalObjects(l.account)
+	if err != nil {
+		return err
+	}
+	if err := l.issuer.apply(ctx, objects[:1]); err != nil {
+		return err
+	}
+	var last error
+	err = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, bindingTimeout, true, func(ctx context.Context) (bool, error) {
+		last = l.issuer.apply(ctx, objects[1:])
+		return !apierrors.IsNotFound(last), nil
+	})
+	return cmp.Or(last, err)
+}
+
+// renewalObjects returns the Role and the RoleBinding that permit an account of an issuer to renew its own tokens. A stolen token can then be renewed
+// as well, until the Secret that it is bound to is deleted.
+func (o *Options) renewalObjects(account string) ([]*unstructured.Unstructured, error) {
+	meta := metav1.ObjectMeta{Namespace: o.Namespace, Name: account + "-token", Labels: map[string]string{managedBy: Owner}}
+	role := &rbacv1.Role{
+		TypeMeta: metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "Role"}, ObjectMeta: meta, Rules: clusters.OwnTokenRules(account),
+	}
+	binding := &rbacv1.RoleBinding{
+		TypeMeta: metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "RoleBinding"}, ObjectMeta: meta,
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: o.Namespace, Name: account}},
+	}
+	all := make([]*unstructured.Unstructured, 0, 2)
+	for _, object := range []client.Object{role, binding} {
+		fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+		if err != nil {
+			return nil, fmt.Errorf("convert %s: %w", meta.Name, err)
+		}
+		unstructured.RemoveNestedField(fields, "metadata", "creationTimestamp")
+		all = append(all, &unstructured.Unstructured{Object: fields})
+	}
+	return all, nil
 }
 
 func (o *Options) newOwnedObject(apiVersion, kind, namespace string, fields map[string]any) *unstructured.Unstructured {
@@ -91,7 +139,11 @@ func (j *Joiner) removeAccount(ctx context.Context, core *connectedCluster) erro
 		j.warn("ServiceAccount %s/%s in %s belongs to cell %s, and was not deleted.", j.Namespace, j.cellAccount(), core.title, j.identity())
 		return nil
 	}
-	for _, object := range j.accountObjects() {
+	renewal, err := j.renewalObjects(j.cellAccount())
+	if err != nil {
+		return err
+	}
+	for _, object := range append(j.accountObjects(), renewal...) {
 		name := object.GetKind() + " " + object.GetName()
 		stored := &metav1.PartialObjectMetadata{}
 		stored.SetGroupVersionKind(object.GroupVersionKind())

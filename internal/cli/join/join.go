@@ -127,6 +127,9 @@ func (j *Joiner) createOne(ctx context.Context, l *link) (*issuedAccess, error) 
 			return nil, err
 		}
 	}
+	if err := j.grantRenewal(ctx, l); err != nil {
+		return nil, err
+	}
 	c, err := j.issueToken(ctx, l)
 	if err != nil {
 		return nil, err

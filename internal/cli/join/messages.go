@@ -37,7 +37,7 @@ func (j *Joiner) reportAccess(m *issuedAccess) {
 		j.printLine("  The worker is ServiceAccount %s/%s there.", j.Namespace, m.account)
 	}
 	if !m.expires.IsZero() {
-		j.printLine("  Run join again before then.")
+		j.printLine("  The components of %s renew it before then.", m.user.title)
 	}
 	for _, object := range m.objects {
 		if object.GetKind() == "Cell" {

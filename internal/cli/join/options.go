@@ -9,10 +9,12 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
+
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
 // Owner is the field manager, and the value of app.kubernetes.io/managed-by, of the objects that join creates.
-const Owner = "breakwater-join"
+const Owner = clusters.JoinManager
 
 const managedBy = "app.kubernetes.io/managed-by"
 

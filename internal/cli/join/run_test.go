@@ -202,7 +202,7 @@ func TestExpiringTokens(t *testing.T) {
 	out := l.join(func(j *join.Joiner) { j.Lifetime = time.Hour })
 	_, rest, ok := strings.Cut(out, "is valid until ")
 	until, err := time.Parse(time.RFC3339, strings.SplitN(rest, ".", 2)[0])
-	if !ok || err != nil || until.Before(began.Add(59*time.Minute)) || until.After(time.Now().Add(time.Hour)) || !strings.Contains(out, "Run join again") {
+	if !ok || err != nil || until.Before(began.Add(59*time.Minute)) || until.After(time.Now().Add(time.Hour)) || !strings.Contains(out, "renew it before then") {
 		t.Errorf("until %s (%v), want in an hour:\n%s", until, err, out)
 	}
 	worker := l.workerKubeconfig()

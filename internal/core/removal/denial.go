@@ -134,6 +134,9 @@ func denialReason(c Charge, verdict quota.Verdict) (why, remedy string) {
 	default:
 		why = "would have fewer pods available than its floor"
 		remedy = "try again when more pods are available, or lower the floor where it is declared"
+		if by := declarer(c.Protector); by != "" {
+			remedy += " (" + by + ")"
+		}
 		if of := c.Protector.Spec.ShareOf; of != nil {
 			why = fmt.Sprintf("would have fewer pods available in cell %q than its share of the floor of PodProtector %q", of.Cell, of.Name)
 			remedy = "try again: other cells give up budget if they have any, and the core cluster is reachable"
@@ -195,9 +198,17 @@ const exemptHint = "in an emergency label the namespace " + v1alpha1.LabelExempt
 
 // DenyUnreachable denies a removal that could not be reserved with a protector, and gives the reason.
 func DenyUnreachable(charges []Charge, c Charge, r Request, reason string) Answer {
+	return denyUnreserved(charges, c, r, fmt.Sprintf("the removal could not be reserved with PodProtector %s (%s)", describeCharge(c), reason))
+}
+
+// DenySilent denies a removal that could not be reserved with a protector, because its core does not answer. The reason names the core.
+func DenySilent(charges []Charge, c Charge, r Request, reason string) Answer {
+	return denyUnreserved(charges, c, r, fmt.Sprintf("%s, so the removal could not be reserved with PodProtector %s", reason, c.Key))
+}
+
+func denyUnreserved(charges []Charge, c Charge, r Request, why string) Answer {
 	answer := tooManyRequests(VerdictUnreachable, fmt.Sprintf(
-		"Breakwater refuses to %s pod %q: the removal could not be reserved with PodProtector %s (%s); try again, or %s.",
-		r.verb(), r.PodName, describeCharge(c), reason, forceHint(r)))
+		"Breakwater refuses to %s pod %q: %s; try again, or %s.", r.verb(), r.PodName, why, forceHint(r)))
 	answer.Protectors, answer.DeniedBy = chargeNames(charges), &c
 	return answer
 }

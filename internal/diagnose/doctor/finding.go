@@ -119,7 +119,7 @@ func mergedForbidden(all []Finding) Finding {
 func Checks() []string {
 	return []string{
 		"apiserver", "cells", "certificate", "clock", "crds", "exempt", "finalizers", "guarding", "labels", "pods", "protectors",
-		"rights", "rings", "scheduling", "targets", "vanished", "versions", "webhook",
+		"rights", "rings", "scheduling", "targets", "tokens", "vanished", "versions", "webhook",
 	}
 }
 

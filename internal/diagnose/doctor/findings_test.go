@@ -93,6 +93,12 @@ func TestJudgeReportsCores(t *testing.T) {
 			finding{"core", "cells", doctor.Problem, "never counted", "cell-silent"}},
 		"a Cell is not guarded": {ofCell(func(c *v1alpha1.Cell) { c.Status.Conditions[3].Status = metav1.ConditionFalse }),
 			finding{"core", "cells", doctor.Problem, "Guarded=False", "cell-unguarded"}},
+		"the token of a Cell cannot be renewed": {ofCell(func(c *v1alpha1.Cell) {
+			c.Status.Conditions = append(c.Status.Conditions, metav1.Condition{
+				Type: v1alpha1.ConditionTokenRenewed, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonRenewalFailed,
+				Message: "The token of the kubeconfig expires at 2026-12-25T09:00:00Z and cannot be renewed: no right.",
+			})
+		}), finding{"core", "tokens", doctor.Warning, "Cell a: The token of the kubeconfig expires at 2026-12-25T09:00:00Z", "token-expiring"}},
 		"a Cell is being deleted": {ofCell(func(c *v1alpha1.Cell) { c.DeletionTimestamp = &metav1.Time{Time: now} }),
 			finding{"core", "cells", doctor.Warning, "is being deleted", ""}},
 		"a vanished protector still denies removals": {core(func(c *doctor.Core) {

@@ -16,6 +16,7 @@ func Judge(r *Inspection) []Finding {
 		}
 		all = append(all, checkDefinitions(core, r.Definitions)...)
 		all = append(all, checkCells(core, r.Now)...)
+		all = append(all, checkTokens(core)...)
 		all = append(all, checkProtectors(core, r.Now)...)
 		all = append(all, checkVanished(core)...)
 		all = append(all, checkFinalizers(core, r.Now)...)

@@ -1,0 +1,65 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+)
+
+// suspectAfter is how long a request to a core may take before the core is probed. The batches of a storm take less.
+const suspectAfter = time.Second
+
+// silentCoreError is the error of a request to a core that is known not to answer. The text is for users.
+type silentCoreError struct {
+	core  string
+	since time.Time
+	// sent reports that the request may have been sent: it began before the core was known to be silent.
+	sent bool
+}
+
+func (e silentCoreError) Error() string {
+	return fmt.Sprintf("core cluster %q has been unreachable since %sZ", e.core, e.since.UTC().Format(time.TimeOnly))
+}
+
+// coreProbe knows whether a core answers, and ends requests to it when it does not: they would only use up the time of their callers.
+type coreProbe struct {
+	core string
+	// probe is nil if nothing probes the core.
+	probe *clusters.Probe
+}
+
+// err returns a silentCoreError if the core is known not to answer.
+func (p coreProbe) err() error {
+	if since, isSilent := p.probe.SilentSince(); isSilent {
+		return silentCoreError{core: p.core, since: since}
+	}
+	return nil
+}
+
+// whileAnswering returns a context for requests to the core. When the core begins to be silent, it ends, with a silentCoreError as its cause. The core
+// is probed if stop has not been called within suspectAfter.
+func (p coreProbe) whileAnswering(ctx context.Context) (answering context.Context, stop func()) {
+	answering, cancel := context.WithCancelCause(ctx)
+	stopWaiting := context.AfterFunc(p.probe.Answering(), func() {
+		since, _ := p.probe.SilentSince()
+		cancel(silentCoreError{core: p.core, since: since, sent: true})
+	})
+	slow := time.AfterFunc(suspectAfter, p.probe.Suspect)
+	return answering, func() {
+		slow.Stop()
+		stopWaiting()
+		cancel(nil)
+	}
+}
+
+// isSilent reports whether an error is that of a core that is known not to answer.
+func isSilent(err error) bool { return errors.As(err, &silentCoreError{}) }
+
+// wasNeverSent reports whether an error means that nothing was sent to the core.
+func wasNeverSent(err error) bool {
+	silent := silentCoreError{}
+	return errors.As(err, &silent) && !silent.sent
+}
