@@ -32,7 +32,7 @@ func (l *fixture) protectOnly(other, aggregatorUser string) {
 		w.NamespaceSelector.MatchExpressions[0].Values = []string{l.namespace, other}
 		w.NamespaceSelector.MatchExpressions = append(w.NamespaceSelector.MatchExpressions, webhookconfig.ProtectedRequirement())
 	})
-	for _, object := range []client.Object{webhookconfig.ProtectedPolicy([]string{aggregatorUser}), webhookconfig.ProtectedBinding()} {
+	for _, object := range []client.Object{webhookconfig.ProtectedPolicy(l.cell, []string{aggregatorUser}), webhookconfig.ProtectedBinding(l.cell)} {
 		l.create(object)
 		l.Cleanup(func() { _ = l.client.Delete(context.Background(), object) })
 	}

@@ -89,25 +89,25 @@ func TestScopeOfRemovals(t *testing.T) {
 func TestLabelOfProtectedNamespacesIsKept(t *testing.T) {
 	account := func(name string) string { return "system:serviceaccount:" + namespace + ":breakwater-" + name }
 	for set, c := range map[string]struct {
-		users     []string
-		arguments []string
+		cell             string
+		users, arguments []string
 	}{
-		"single": {users: []string{account("aggregator"), account("access")}},
-		"shares": {users: []string{account("aggregator"), account("shares"), account("access")}},
-		"worker": {users: []string{account("aggregator"), account("access"), "inventory"}, arguments: []string{"--set", "webhook.aggregatorUsers={inventory}"}},
+		"single": {cell: "local", users: []string{account("aggregator"), account("access")}},
+		"shares": {cell: "shop", users: []string{account("aggregator"), account("shares"), account("access")}},
+		"worker": {cell: "worker-1", users: []string{account("aggregator"), account("access"), "inventory"}, arguments: []string{"--set", "webhook.aggregatorUsers={inventory}"}},
 	} {
 		t.Run(set, func(t *testing.T) {
 			objects := render(t, append([]string{"--values", "breakwater/ci/" + set + ".yaml"}, c.arguments...)...)
 			var policy *admissionregistrationv1.ValidatingAdmissionPolicy
 			for _, p := range objectsOfKind[admissionregistrationv1.ValidatingAdmissionPolicy](t, objects, "ValidatingAdmissionPolicy") {
-				if p.Name == webhookconfig.ProtectedName {
+				if p.Name == webhookconfig.ProtectedName(c.cell) {
 					policy = p
 				}
 			}
 			if policy == nil {
 				t.Fatal("no policy is rendered")
 			}
-			if diff := cmp.Diff(webhookconfig.ProtectedPolicy(c.users).Spec, policy.Spec); diff != "" {
+			if diff := cmp.Diff(webhookconfig.ProtectedPolicy(c.cell, c.users).Spec, policy.Spec); diff != "" {
 				t.Errorf("want - got +\n%s", diff)
 			}
 			for _, b := range objectsOfKind[admissionregistrationv1.ValidatingAdmissionPolicyBinding](t, objects, "ValidatingAdmissionPolicyBinding") {

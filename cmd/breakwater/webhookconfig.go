@@ -89,7 +89,7 @@ func webhookConfigCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			objects = append(objects, scope.policy(options.Scope)...)
+			objects = append(objects, scope.policy(&options)...)
 			if static.folder != "" {
 				return static.write(command.OutOrStdout(), objects)
 			}

@@ -45,9 +45,9 @@ func (f *scopeFlags) complete(o *webhook.ConfigurationOptions, schedule bool) er
 }
 
 // policy returns the policy that keeps the label of namespaces with protectors, and its binding, if a scope depends on the label.
-func (f *scopeFlags) policy(scope webhookconfig.Scope) []any {
-	if scope != webhookconfig.ScopeProtected {
+func (f *scopeFlags) policy(o *webhook.ConfigurationOptions) []any {
+	if o.Scope != webhookconfig.ScopeProtected {
 		return nil
 	}
-	return []any{webhookconfig.ProtectedPolicy(f.aggregators), webhookconfig.ProtectedBinding()}
+	return []any{webhookconfig.ProtectedPolicy(o.Cell, f.aggregators), webhookconfig.ProtectedBinding(o.Cell)}
 }

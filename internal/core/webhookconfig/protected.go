@@ -79,9 +79,9 @@ func (by ProtectedBy) String() string {
 	return strings.Join(items, ",")
 }
 
-// ProtectedName is the name of the policy, and of its binding, that keeps the label of namespaces with protectors. A cluster has one for all
-// its cells.
-const ProtectedName = "breakwater-protected-namespaces"
+// ProtectedName returns the name of the policy, and of its binding, that keeps the label of namespaces with protectors. It holds for all namespaces
+// of the cell's cluster. Each cell has its own, because several releases of the chart can serve cells of one cluster.
+func ProtectedName(cell string) string { return "breakwater-protected-" + cell }
 
 const (
 	protectedLabel      = "metadata.?labels[?'" + v1alpha1.LabelProtected + "']"
@@ -101,8 +101,8 @@ func keepsOthers(field, own string) string {
 // ProtectedPolicy returns a policy by which the API server of a cluster denies removals of the label by users other than the aggregators:
 // leaving coverage is a removal (rule 14). It restricts the aggregators to that label and its annotation, because labels of namespaces also
 // decide about other things, such as which pods may be privileged.
-func ProtectedPolicy(aggregators []string) *admissionregistrationv1.ValidatingAdmissionPolicy {
-	policy := newPolicy(ProtectedName, "namespaces", "namespaces/status", "namespaces/finalize")
+func ProtectedPolicy(cell string, aggregators []string) *admissionregistrationv1.ValidatingAdmissionPolicy {
+	policy := newPolicy(ProtectedName(cell), "namespaces", "namespaces/status", "namespaces/finalize")
 	isAggregator := isUserIn + "'" + strings.Join(aggregators, "', '") + "'])"
 	policy.Spec.Validations = []admissionregistrationv1.Validation{
 		{
@@ -123,15 +123,15 @@ func ProtectedPolicy(aggregators []string) *admissionregistrationv1.ValidatingAd
 const isUserIn = "(request.userInfo.username in ["
 
 // ProtectedBinding returns the binding that enforces the policy.
-func ProtectedBinding() *admissionregistrationv1.ValidatingAdmissionPolicyBinding {
-	return newBinding(ProtectedName)
+func ProtectedBinding(cell string) *admissionregistrationv1.ValidatingAdmissionPolicyBinding {
+	return newBinding(ProtectedName(cell))
 }
 
 // EnforcesProtected reports whether a policy and its binding keep the label, for any aggregators. A nil policy or binding does not exist.
 func EnforcesProtected(
 	policy *admissionregistrationv1.ValidatingAdmissionPolicy, binding *admissionregistrationv1.ValidatingAdmissionPolicyBinding,
 ) bool {
-	return enforces(ProtectedPolicy(nil), policy, binding, func(got, want string) bool {
+	return enforces(ProtectedPolicy("", nil), policy, binding, func(got, want string) bool {
 		_, rules, _ := strings.Cut(want, "])")
 		begins, rest, found := strings.Cut(got, "])")
 		return found && rest == rules && strings.HasPrefix(strings.TrimPrefix(begins, "!"), isUserIn) && begins[0] == want[0]

@@ -48,7 +48,7 @@ func TestEnforcesProtected(t *testing.T) {
 		},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			p, b := ProtectedPolicy([]string{"a", "b"}), ProtectedBinding()
+			p, b := ProtectedPolicy("c", []string{"a", "b"}), ProtectedBinding("c")
 			if !EnforcesProtected(p, b) {
 				t.Fatal("EnforcesProtected() of the generated policy = false, want true")
 			}
@@ -58,7 +58,7 @@ func TestEnforcesProtected(t *testing.T) {
 			}
 		})
 	}
-	if EnforcesProtected(nil, ProtectedBinding()) || EnforcesProtected(ProtectedPolicy(nil), nil) {
+	if EnforcesProtected(nil, ProtectedBinding("c")) || EnforcesProtected(ProtectedPolicy("c", nil), nil) {
 		t.Error("EnforcesProtected() without a policy or binding = true, want false")
 	}
 }
