@@ -135,7 +135,8 @@ func (t *cellTakeover) readCoreUID(ctx context.Context) (string, error) {
 	err := t.coreReader.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, system)
 	switch {
 	case apierrors.IsForbidden(err), apierrors.IsNotFound(err):
-		t.log.Error(err, "Failed to read which core this is, so namespaces are not labeled and shares of lost protectors are not taken over: upgrade the chart in the core")
+		t.log.Error(err, "Failed to read which core this is, so namespaces are not labeled, and shares of lost protectors are not taken over: "+
+			"upgrade the chart in the core")
 		return "", nil
 	case err != nil:
 		return "", fmt.Errorf("read which core this is: %w", err)

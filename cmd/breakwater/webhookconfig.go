@@ -98,23 +98,28 @@ func webhookConfigCommand() *cobra.Command {
 	}
 	flags := command.Flags()
 	static.addFlags(flags)
+	flags.BoolVar(&schedule, "scheduling", false, "print the configuration for scheduling policies of a cell instead")
+	flags.StringVar(&service, "service", "", "Service of the webhook in the cell's cluster, as `NAMESPACE/NAME[:PORT]` (default port 443)")
+	flags.StringVar(&caBundle, "ca-bundle", "", "PEM `file` of the CA that signed the webhook's certificate; empty: an injector sets it, or the API server trusts the certificate itself")
+	flags.StringVar(&key, "caller-key", "", "`file` with a key of caller tokens, such as the key current of the Secret breakwater-webhook-callers: print a configuration with a caller token, which is secret")
+	flags.StringVar(&selector, "pod-selector", "", "label `selector` of the Cell in the syntax of kubectl, if it includes only some pods of its cluster")
+	bindConfiguration(flags, &options)
+	scope.bind(flags)
+	roots.bind(flags)
+	return command
+}
+
+// bindConfiguration adds the flags of common options.
+func bindConfiguration(flags *pflag.FlagSet, options *webhook.ConfigurationOptions) {
 	flags.StringVar(&options.Cell, "cell", "", "`name` of the Cell, for the configuration of its cluster")
 	flags.StringVar(&options.Core, "core", "", "`name` of the core cluster as in webhook --core, for the configuration of that cluster")
 	flags.StringVar(&options.Name, "name", "", "`name` of the configuration object (default: breakwater, breakwater-core with --core, breakwater-scheduling with --scheduling, or breakwater-roots with --root-guard; "+
 		"of a cell with --static breakwater-cell-CELL or breakwater-scheduling-CELL)")
-	flags.BoolVar(&schedule, "scheduling", false, "print the configuration for scheduling policies of a cell instead")
 	flags.StringVar((*string)(&options.FailurePolicy), "failure-policy", "", "with --scheduling, the failure policy for pods and workloads when no webhook answers: `Ignore|Fail` (default Ignore)")
 	flags.StringVar(&options.URL, "url", "", "`address` of the webhook, as https://HOST:PORT")
-	flags.StringVar(&service, "service", "", "Service of the webhook in the cell's cluster, as `NAMESPACE/NAME[:PORT]` (default port 443)")
-	flags.StringVar(&caBundle, "ca-bundle", "", "PEM `file` of the CA that signed the webhook's certificate; empty: an injector sets it, or the API server trusts the certificate itself")
-	flags.StringVar(&key, "caller-key", "", "`file` with a key of caller tokens, such as the key current of the Secret breakwater-webhook-callers: print a configuration with a caller token, which is secret")
 	flags.StringSliceVar(&options.Namespaces, "namespaces", nil, "`namespaces` of the Cell, if it includes only some of its cluster")
-	flags.StringVar(&selector, "pod-selector", "", "label `selector` of the Cell in the syntax of kubectl, if it includes only some pods of its cluster")
 	flags.StringSliceVar(&options.ExemptNamespaces, "exempt-namespaces", webhook.DefaultExemptNamespaces(), "`namespaces` that are never protected")
 	flags.Int32Var(&options.TimeoutSeconds, "timeout", 10, "how many `seconds` the API server waits for an answer, from 1 to 30 (default 2 with --scheduling and --root-guard)")
-	scope.bind(flags)
-	roots.bind(flags)
-	return command
 }
 
 // readCallerKey makes the API server authenticate with a caller token.

@@ -107,11 +107,12 @@ func ProtectedPolicy(cell string, aggregators []string) *admissionregistrationv1
 	policy.Spec.Validations = []admissionregistrationv1.Validation{
 		{
 			Expression: isAggregator + " || " + keepsLabel,
-			Message: fmt.Sprintf("PodProtectors are in force in this namespace: only Breakwater's aggregator removes the label %s and the annotation %s, after "+
-				"the last PodProtector. In an emergency, label the namespace %s=true", v1alpha1.LabelProtected, v1alpha1.AnnotationProtectedBy, v1alpha1.LabelExempt),
+			Message: fmt.Sprintf("PodProtectors are in force in this namespace: only Breakwater's aggregator removes the label %s and the annotation %s, "+
+				"after the last PodProtector. In an emergency, label the namespace %s=true", v1alpha1.LabelProtected, v1alpha1.AnnotationProtectedBy, v1alpha1.LabelExempt),
 		},
 		{
-			Expression: "!" + isAggregator + " || " + keepsOthers("labels", v1alpha1.LabelProtected) + " && " + keepsOthers("annotations", v1alpha1.AnnotationProtectedBy),
+			Expression: "!" + isAggregator + " || " + keepsOthers("labels", v1alpha1.LabelProtected) + " && " +
+				keepsOthers("annotations", v1alpha1.AnnotationProtectedBy),
 			Message: fmt.Sprintf("Breakwater's aggregator may change only the label %s and the annotation %s of a namespace",
 				v1alpha1.LabelProtected, v1alpha1.AnnotationProtectedBy),
 		},
