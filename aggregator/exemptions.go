@@ -31,6 +31,8 @@ type exemptions struct {
 	problem atomic.Pointer[string]
 	// enqueue enqueues the protectors of some namespaces.
 	enqueue func(in func(namespace string) bool)
+	// labels labels namespaces; nil if the core has no identity.
+	labels *namespaceLabels
 }
 
 // newExemptions returns the exemptions of a cell. It must run before it knows any.
@@ -100,15 +102,19 @@ func stripConfiguration(obj any) (any, error) {
 	return kept, nil
 }
 
-// stripNamespace keeps the labels of a namespace.
+// stripNamespace keeps the labels of a namespace, and which cores need the label of namespaces with protectors.
 func stripNamespace(obj any) (any, error) {
 	whole, ok := obj.(*metav1.PartialObjectMetadata)
 	if !ok {
 		return obj, nil
 	}
-	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+	kept := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
 		Name: whole.Name, UID: whole.UID, ResourceVersion: whole.ResourceVersion, Labels: whole.Labels,
-	}}, nil
+	}}
+	if by, has := whole.Annotations[v1alpha1.AnnotationProtectedBy]; has {
+		kept.Annotations = map[string]string{v1alpha1.AnnotationProtectedBy: by}
+	}
+	return kept, nil
 }
 
 // run watches until ctx ends. It may be called for nil, which knows no exemption.
@@ -117,9 +123,11 @@ func (e *exemptions) run(ctx context.Context) {
 		return
 	}
 	go e.namespaces.RunWithContext(ctx)
+	go e.labels.run(ctx)
 	go func() { // the handlers of both informers run before the other one has synced
 		if toolscache.WaitForCacheSync(ctx.Done(), e.namespaces.HasSynced, e.configurations.HasSynced) {
 			e.problem.Store(nil)
+			e.labels.start()
 			e.enqueue(allNamespaces)
 		}
 	}()
@@ -161,29 +169,35 @@ func (e *exemptions) webhooksOf(obj any) []webhookconfig.Webhook {
 func (e *exemptions) namespaceChanged(before, after any) {
 	was, _ := before.(*metav1.PartialObjectMetadata)
 	is, _ := after.(*metav1.PartialObjectMetadata)
-	if !e.isSynced() || was == nil || is == nil || maps.Equal(was.Labels, is.Labels) {
-		return // a namespace that is created or deleted has no pods yet, or none any more
+	switch {
+	case !e.isSynced():
+	case is == nil:
+		e.labels.namespaceChanged(was.Name, false)
+	case was == nil || was.UID != is.UID || !maps.Equal(was.Labels, is.Labels) || !maps.Equal(was.Annotations, is.Annotations):
+		e.labels.namespaceChanged(is.Name, true)
+		e.enqueue(func(namespace string) bool { return namespace == is.Name })
 	}
-	e.enqueue(func(namespace string) bool { return namespace == is.Name })
 }
 
 func (e *exemptions) isSynced() bool { return e.namespaces.HasSynced() && e.configurations.HasSynced() }
 
-// of returns whether and why a namespace is exempt, or why that cannot be determined. known is false while it is not determined yet: what was
-// found before then stays.
-func (e *exemptions) of(namespace string) (exempt v1alpha1.Exemption, problem string, known bool) {
-	if e == nil {
-		return "", "", false
-	}
+// of returns whether and why a namespace is exempt, or why that cannot be determined. A label of namespaces with protectors counts only if it is
+// settled. known is false while it is not determined yet: what was found before then stays.
+func (e *exemptions) of(namespace string, isSettled bool) (exempt v1alpha1.Exemption, problem string, known bool) {
 	if !e.isSynced() {
 		if denied := e.problem.Load(); denied != nil {
 			return "", *denied, true
 		}
 		return "", "", false
 	}
-	labels := map[string]string{corev1.LabelMetadataName: namespace}
+	// A namespace that does not exist has no pods, and needs no label.
+	labels := map[string]string{corev1.LabelMetadataName: namespace, v1alpha1.LabelProtected: "true"}
 	if stored, exists, _ := e.namespaces.GetStore().GetByKey(namespace); exists {
 		labels = stored.(*metav1.PartialObjectMetadata).Labels
+		if !isSettled {
+			labels = maps.Clone(labels)
+			delete(labels, v1alpha1.LabelProtected)
+		}
 	}
 	var configurations []admissionregistrationv1.ValidatingWebhookConfiguration
 	for _, stored := range e.configurations.GetStore().List() {
@@ -195,9 +209,14 @@ func (e *exemptions) of(namespace string) (exempt v1alpha1.Exemption, problem st
 
 // setExemption sets whether the API server of the cell calls the webhook for removals in the namespace.
 func (r *reconciler) setExemption(_ context.Context, a *aggregation) (bool, error) {
-	exempt, problem, known := r.exemptions.of(a.key.Namespace)
+	stored := &a.stored.Aggregation
+	exempt, problem, known := v1alpha1.Exemption(""), "", false
+	if r.exemptions != nil {
+		wasSettled := stored.Holder != "" && stored.Exempt != v1alpha1.ExemptNotLabeled
+		exempt, problem, known = r.exemptions.of(a.key.Namespace, r.exemptions.labels.isSettled(a.p, wasSettled))
+	}
 	if !known {
-		exempt, problem = a.stored.Aggregation.Exempt, a.stored.Aggregation.ExemptProblem
+		exempt, problem = stored.Exempt, stored.ExemptProblem
 	}
 	a.cell.Aggregation.Exempt, a.cell.Aggregation.ExemptProblem = exempt, problem
 	return false, nil

@@ -20,6 +20,12 @@ import (
 // guardCell makes the API server call a webhook for the cell, in all namespaces that are not exempt. No API server calls it: nothing is removed.
 func (l *fixture) guardCell() {
 	l.Helper()
+	l.createGuard(func(*admissionregistrationv1.ValidatingWebhook) {})
+}
+
+// createGuard creates a changed configuration of a webhook that does not answer.
+func (l *fixture) createGuard(change func(*admissionregistrationv1.ValidatingWebhook)) {
+	l.Helper()
 	url, ignore, none := "https://127.0.0.1:1"+webhookconfig.RemovalPath(l.cell), admissionregistrationv1.Ignore, admissionregistrationv1.SideEffectClassNone
 	rule := admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods", "pods/eviction", "pods/resize"}}
 	configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{
@@ -34,6 +40,7 @@ func (l *fixture) guardCell() {
 			}},
 		}},
 	}
+	change(&configuration.Webhooks[0])
 	l.create(configuration)
 	l.Cleanup(func() { _ = l.client.Delete(context.Background(), configuration) })
 }

@@ -38,6 +38,8 @@ type leadership struct {
 	initial    *initialCounts
 	heartbeat  *cellHeartbeat
 	trigger    *updateTrigger
+	// exemptions determine which namespaces are exempt, and label the others; nil if that is not reported.
+	exemptions *exemptions
 	// ignoredLabels finds workloads whose label has no effect; nil if that is not reported.
 	ignoredLabels *ignoredLabels
 	// published is what node guards read.
@@ -102,18 +104,34 @@ func (a *Aggregator) newLeadership(ctx context.Context, state startState, owned 
 	snapshot.filter.scope, snapshot.notifier.hasNoBudget = pods, enqueuer.hasNoBudget
 	l := a.assemble(state, owned, snapshot, enqueuer, log, stop)
 	l.reconciler.workloads.workloads = a.newWorkloads(ctx, l.reconciler.workloads.workloadChanged)
-	if a.options.ReportGaps && !a.options.OfShares { // the protectors of the core report them
-		enqueueOwned := func(in func(string) bool) { enqueuer.enqueueAll(func(n string) bool { return in(n) && owned.owns(n) }) }
-		if l.reconciler.exemptions, err = newExemptions(a.options.Cell, a.cellClientset, a.metadataClient, enqueueOwned); err != nil {
-			log.Error(err, "Failed to watch webhook configurations; not determining which namespaces are exempt")
-		}
-		l.ignoredLabels = &ignoredLabels{
-			objects: a.metadataClient, protectors: a.informer.GetStore(), recorder: a.cellEvents.NewRecorder(clusters.Scheme(), "breakwater-aggregator"),
-			has: func(namespace string) bool { return pods.HasNamespace(namespace) && owned.owns(namespace) }, log: log,
-		}
+	if a.options.ReportGaps {
+		owns := func(namespace string) bool { return pods.HasNamespace(namespace) && owned.owns(namespace) }
+		a.reportGaps(l, state.coreUID, owns)
 	}
 	l.applyCell(state.cell)
 	return l
+}
+
+// reportGaps makes a leadership label namespaces, and report what looks protected and is not, in the namespaces that it owns. The protectors of
+// the core report it for their shares.
+func (a *Aggregator) reportGaps(l *leadership, coreUID string, owns func(namespace string) bool) {
+	enqueueOwned := func(in func(string) bool) {
+		l.enqueuer.enqueueAll(func(n string) bool { return in(n) && l.ownership.owns(n) })
+	}
+	exempt, err := newExemptions(a.options.Cell, a.cellClientset, a.metadataClient, enqueueOwned)
+	if err != nil {
+		l.log.Error(err, "Failed to watch webhook configurations; not determining which namespaces are exempt")
+		return
+	}
+	exempt.labels, l.exemptions = a.newNamespaceLabels(l, exempt, coreUID, owns), exempt
+	if a.options.OfShares {
+		return
+	}
+	l.reconciler.exemptions = exempt
+	l.ignoredLabels = &ignoredLabels{
+		objects: a.metadataClient, protectors: a.informer.GetStore(), recorder: a.cellEvents.NewRecorder(clusters.Scheme(), "breakwater-aggregator"),
+		has: owns, log: l.log,
+	}
 }
 
 // assemble creates the parts of a leadership.
@@ -201,7 +219,7 @@ func (l *leadership) run(ctx context.Context) {
 		running.Go(func() { l.published.run(ctx) })
 		running.Go(func() { l.reconciler.shares.run(ctx, l.queue.Add) })
 		running.Go(func() { l.answers.run(ctx) })
-		running.Go(func() { l.reconciler.exemptions.run(ctx) })
+		running.Go(func() { l.exemptions.run(ctx) })
 		running.Go(func() { l.ignoredLabels.run(ctx) })
 		running.Go(func() { l.enqueuer.recountAfterSteps(ctx) })
 		for range l.options.Workers {

@@ -26,12 +26,12 @@ func LeaseRules() []rbacv1.PolicyRule {
 
 // CellRules are the permissions that it needs in the cluster of a cell. It watches nodes while a protector uses a label of them.
 // Without access to nodes it cannot determine in which domains pods are, and without access to webhook configurations and namespaces not
-// which namespaces are exempt. It reports both. It emits events on workloads whose label has no effect there.
+// which namespaces are exempt. It reports both. It labels the namespaces with protectors: webhookconfig.ProtectedPolicy keeps it from changing
+// other labels. It emits events on workloads whose label has no effect there.
 func CellRules() []rbacv1.PolicyRule {
 	rules := []rbacv1.PolicyRule{
-		{APIGroups: []string{""}, Resources: []string{"namespaces"}, ResourceNames: []string{"kube-system"}, Verbs: []string{"get"}},
 		{APIGroups: []string{""}, Resources: []string{"nodes", "pods"}, Verbs: []string{"get", "list", "watch"}},
-		{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"list", "watch"}},
+		{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"get", "list", "watch", "patch"}},
 		{APIGroups: []string{"admissionregistration.k8s.io"}, Resources: []string{"validatingwebhookconfigurations"}, Verbs: []string{"list", "watch"}},
 		{APIGroups: []string{"events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
 	}

@@ -64,8 +64,11 @@ type Options struct {
 	// OfShares makes the aggregator count for shares of the cell, and for nothing else. Its core is the cluster of the cell then.
 	OfShares bool
 	// ReportGaps makes the aggregator report what looks protected and is not: it watches the webhook configurations and the namespaces of the
-	// cell's cluster to find namespaces that they exempt, and finds workloads there whose label has no effect.
+	// cell's cluster to find namespaces that they exempt, and finds workloads there whose label has no effect. It also labels the namespaces
+	// with protectors, which a webhook of scope Protected depends on.
 	ReportGaps bool
+	// LabelRetention is how long that label stays after the last protector; 0 is ten minutes.
+	LabelRetention time.Duration
 	// NodeGuardNamespace is where node guards read which pods are protected, in the cell's cluster; empty publishes nothing.
 	NodeGuardNamespace string
 	// ProbeEvery is the interval of the cell's readiness probes, for metrics; 0 disables them.

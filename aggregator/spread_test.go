@@ -59,6 +59,7 @@ func (l *fixture) runAs(core, cell *rest.Config) (stop func()) {
 		return aggregator.SetupWithManager(ctx, mgr, aggregator.Options{
 			Cell: l.cell, CellConfig: cell, Identity: "aggregator", LeaseNamespace: l.namespace, LeaseDuration: 2 * time.Second,
 			Heartbeat: time.Second, Workers: 2, Metrics: prometheus.NewRegistry(), NodeGuardNamespace: l.guardsIn, ReportGaps: true,
+			LabelRetention: time.Second,
 		})
 	})
 }

@@ -49,6 +49,9 @@ func TestConfigurationsMatchWebhookConfigCommand(t *testing.T) {
 				c.options.ExemptNamespaces = exempt
 			}
 			c.options.TimeoutSeconds = 10
+			if c.options.Cell != "" {
+				c.options.Scope = webhookconfig.ScopeProtected
+			}
 			want, err := c.describe(c.options)
 			if err != nil {
 				t.Fatal(err)
@@ -66,6 +69,53 @@ func TestConfigurationsMatchWebhookConfigCommand(t *testing.T) {
 			if diff := cmp.Diff(want.Webhooks[0], got); diff != "" {
 				t.Errorf("want - got +\n%s", diff)
 			}
+		})
+	}
+}
+
+func TestScopeOfRemovals(t *testing.T) {
+	for scope, want := range map[string]bool{"": true, "Protected": true, "All": false} {
+		for name, hook := range validatingWebhooks(t, "single", "--set", "webhook.scope="+scope) {
+			configurations := []admissionregistrationv1.ValidatingWebhookConfiguration{{Webhooks: []admissionregistrationv1.ValidatingWebhook{hook}}}
+			want := want && name == "breakwater-cell-local"
+			if got := webhookconfig.DependsOnProtectedLabel("local", configurations); got != want {
+				t.Errorf("scope %q: %s depends on the label: %v, want %v", scope, name, got, want)
+			}
+		}
+	}
+}
+
+// Only the accounts by which aggregators work in the cluster may remove the label.
+func TestLabelOfProtectedNamespacesIsKept(t *testing.T) {
+	account := func(name string) string { return "system:serviceaccount:" + namespace + ":breakwater-" + name }
+	for set, c := range map[string]struct {
+		cell             string
+		users, arguments []string
+	}{
+		"single": {cell: "local", users: []string{account("aggregator"), account("access")}},
+		"shares": {cell: "shop", users: []string{account("aggregator"), account("shares"), account("access")}},
+		"worker": {cell: "worker-1", users: []string{account("aggregator"), account("access"), "inventory"}, arguments: []string{"--set", "webhook.aggregatorUsers={inventory}"}},
+	} {
+		t.Run(set, func(t *testing.T) {
+			objects := render(t, append([]string{"--values", "breakwater/ci/" + set + ".yaml"}, c.arguments...)...)
+			var policy *admissionregistrationv1.ValidatingAdmissionPolicy
+			for _, p := range objectsOfKind[admissionregistrationv1.ValidatingAdmissionPolicy](t, objects, "ValidatingAdmissionPolicy") {
+				if p.Name == webhookconfig.ProtectedName(c.cell) {
+					policy = p
+				}
+			}
+			if policy == nil {
+				t.Fatal("no policy is rendered")
+			}
+			if diff := cmp.Diff(webhookconfig.ProtectedPolicy(c.cell, c.users).Spec, policy.Spec); diff != "" {
+				t.Errorf("want - got +\n%s", diff)
+			}
+			for _, b := range objectsOfKind[admissionregistrationv1.ValidatingAdmissionPolicyBinding](t, objects, "ValidatingAdmissionPolicyBinding") {
+				if b.Name == policy.Name && webhookconfig.EnforcesProtected(policy, b) {
+					return
+				}
+			}
+			t.Error("the policy is not enforced")
 		})
 	}
 }

@@ -62,6 +62,8 @@ func TestInvalidValuesFailWithAReason(t *testing.T) {
 		set  []string
 		want string
 	}{
+		"a user that changes the policy":       {append(single, "webhook.aggregatorUsers={a'b}"), "/webhook/aggregatorUsers/0"},
+		"an unknown scope":                     {append(single, "webhook.scope=Some"), "/webhook/scope"},
 		"a typo":                               {append(single, "webhook.replica=3"), "additional properties 'replica' not allowed"},
 		"a typo at the top":                    {append(single, "webhooks.replicas=3"), "additional properties 'webhooks' not allowed"},
 		"a typo of a component":                {append(single, "generator.serviceAccount.make=true"), "additional properties 'make' not allowed"},

@@ -38,7 +38,9 @@ type ConfigurationOptions struct {
 	Endpoint
 	// ExemptNamespaces are never guarded. They hold the pods that a cluster needs to start, and Breakwater itself.
 	ExemptNamespaces []string
-	TimeoutSeconds   int32
+	// Scope of removals; empty means ScopeAll. Other configurations have no scope.
+	Scope          webhookconfig.Scope
+	TimeoutSeconds int32
 	// FailurePolicy applies to pods and templates while the webhook is unreachable. Empty means Ignore. It does not
 	// affect removals, which are always refused then.
 	FailurePolicy admissionregistrationv1.FailurePolicyType
@@ -61,6 +63,9 @@ func Configuration(o ConfigurationOptions) (*admissionregistrationv1.ValidatingW
 		rule(admissionregistrationv1.Update, "", "v1", "pods"), rule(admissionregistrationv1.Update, "", "v1", "pods/resize"),
 		rule(admissionregistrationv1.Update, "", "v1", "pods/status"))
 	hook.NamespaceSelector = o.namespaceSelector()
+	if o.Scope == webhookconfig.ScopeProtected {
+		hook.NamespaceSelector.MatchExpressions = append(hook.NamespaceSelector.MatchExpressions, webhookconfig.ProtectedRequirement())
+	}
 	hook.MatchConditions = webhookconfig.RemovalConditions()
 	return o.configuration(hook), nil
 }

@@ -46,7 +46,7 @@ func Keys() []Key {
 		{Name: LabelDrain(""), IsPrefix: true, IsLabel: true},
 	}
 	for _, name := range []string{
-		LabelJoinedCell, LabelJoinedCore, LabelJoinedBy, LabelSourceKind, LabelRing,
+		LabelJoinedCell, LabelJoinedCore, LabelJoinedBy, LabelSourceKind, LabelRing, LabelProtected,
 		"breakwater.dev/inventory", "breakwater.dev/node-guard-asks", "breakwater.dev/node-guard-answers",
 	} {
 		keys = append(keys, Key{Name: name, IsLabel: true})
@@ -54,7 +54,7 @@ func Keys() []Key {
 	for _, name := range []string{
 		AnnotationFloorReference, AnnotationCellName, AnnotationInventoryEntry, AnnotationNudgedAt, AnnotationSourceName, AnnotationSourceAPIVersion,
 		AnnotationSourceUID, AnnotationSourcePart, AnnotationPolicy, AnnotationPolicyRule, AnnotationRestored, AnnotationRestoredDecrease,
-		AnnotationRestoredOwners, AnnotationShardingKey,
+		AnnotationRestoredOwners, AnnotationShardingKey, AnnotationProtectedBy,
 		"breakwater.dev/about", "breakwater.dev/caller-path", "breakwater.dev/caller-tokens", "breakwater.dev/left-out",
 		"breakwater.dev/node-guard-release", "breakwater.dev/node-guard-version", "breakwater.dev/registered-for",
 		"breakwater.dev/rotate-caller-key", "breakwater.dev/rotated-caller-key",

@@ -10,6 +10,16 @@ const (
 	LabelExempt = "breakwater.dev/exempt"
 )
 
+// Label and annotation of namespaces that the aggregators of a cell set in its cluster.
+const (
+	// LabelProtected on a namespace, with the value "true", makes a webhook of scope Protected review removals in it. Aggregators set it
+	// while a PodProtector of the namespace exists.
+	LabelProtected = "breakwater.dev/protected"
+	// AnnotationProtectedBy on such a namespace lists the core clusters that have PodProtectors for it: UIDs of their namespaces
+	// kube-system, separated by commas. A UID with the suffix ":releasing" has none any more.
+	AnnotationProtectedBy = "breakwater.dev/protected-by"
+)
+
 // Labels that breakwater join sets on the Secrets that it creates in the core cluster and in the cell's cluster.
 const (
 	// LabelJoinedCell is the name of the Cell that is joined.

@@ -690,7 +690,7 @@ type Aggregation struct {
 
 // Exemption is the reason why an API server does not call the webhook for removals in a namespace.
 //
-// +kubebuilder:validation:Enum=Label;NamespaceSelector;NoWebhook
+// +kubebuilder:validation:Enum=Label;NamespaceSelector;NoWebhook;NotLabeled
 type Exemption string
 
 // The reasons.
@@ -701,6 +701,9 @@ const (
 	ExemptNamespaceSelector Exemption = "NamespaceSelector"
 	// ExemptNoWebhook means that no webhook configuration calls the webhook for removals in the cell.
 	ExemptNoWebhook Exemption = "NoWebhook"
+	// ExemptNotLabeled means that the namespace does not have the label breakwater.dev/protected=true yet, or has had it for so short
+	// a time that the API server may not use it yet.
+	ExemptNotLabeled Exemption = "NotLabeled"
 )
 
 // Target is the workload that targetRef names, in one cell.

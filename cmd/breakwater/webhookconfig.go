@@ -32,6 +32,11 @@ ValidatingAdmissionPolicy, which prevents changes of the labels by which pods be
 The configuration never applies to kube-system and similar namespaces, the exempt namespaces, and namespaces with the label
 breakwater.dev/exempt=true. The API server does not call the webhook for deletions of terminating, finished or unscheduled pods.
 
+With --scope Protected the API server calls the webhook only in namespaces with the label breakwater.dev/protected=true. The aggregator of the
+cell sets it in namespaces with PodProtectors, so that removals in other namespaces do not depend on the webhook. The command then also prints
+a ValidatingAdmissionPolicy, by which only --aggregator-users remove the label. Before you change an installation, check that these
+namespaces have the label: kubectl get namespaces --label-columns breakwater.dev/protected
+
 With --core the command prints the configuration of a core cluster, which denies a second PodProtector for the same targetRef.
 
 With --scheduling it prints the MutatingWebhookConfiguration that applies PodSchedulingPolicies to pods and workloads of a cell, for a
@@ -53,6 +58,7 @@ func webhookConfigCommand() *cobra.Command {
 		roots    rootFlags
 		static   staticOptions
 		key      string
+		scope    scopeFlags
 	)
 	command := &cobra.Command{
 		Use:   "webhook-config --cell NAME|--core NAME [--root-guard] --url URL|--service NAMESPACE/NAME[:PORT] [--ca-bundle FILE] [--static DIR]",
@@ -63,13 +69,16 @@ func webhookConfigCommand() *cobra.Command {
 			if err := readCallerKey(&options.Endpoint, key, static.folder != ""); err != nil {
 				return err
 			}
+			if roots.enabled && scope.isChanged(command.Flags()) {
+				return errors.New("--scope and --aggregator-users are for removals: omit them with --root-guard")
+			}
 			if roots.enabled {
 				return roots.write(command, options, service, caBundle, schedule || selector != "", static.folder != "")
 			}
 			if roots.isChanged(command.Flags()) {
 				return errors.New("--root-kinds and --own-namespace need --root-guard")
 			}
-			if err := errors.Join(static.complete(), completeScheduling(&options, schedule, command.Flags())); err != nil {
+			if err := errors.Join(static.complete(), completeScheduling(&options, schedule, command.Flags()), scope.complete(&options, schedule)); err != nil {
 				return err
 			}
 			options.Name = cmp.Or(options.Name, defaultName(options, schedule, static.folder != ""))
@@ -80,6 +89,7 @@ func webhookConfigCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			objects = append(objects, scope.policy(&options)...)
 			if static.folder != "" {
 				return static.write(command.OutOrStdout(), objects)
 			}
@@ -88,22 +98,28 @@ func webhookConfigCommand() *cobra.Command {
 	}
 	flags := command.Flags()
 	static.addFlags(flags)
+	flags.BoolVar(&schedule, "scheduling", false, "print the configuration for scheduling policies of a cell instead")
+	flags.StringVar(&service, "service", "", "Service of the webhook in the cell's cluster, as `NAMESPACE/NAME[:PORT]` (default port 443)")
+	flags.StringVar(&caBundle, "ca-bundle", "", "PEM `file` of the CA that signed the webhook's certificate; empty: an injector sets it, or the API server trusts the certificate itself")
+	flags.StringVar(&key, "caller-key", "", "`file` with a key of caller tokens, such as the key current of the Secret breakwater-webhook-callers: print a configuration with a caller token, which is secret")
+	flags.StringVar(&selector, "pod-selector", "", "label `selector` of the Cell in the syntax of kubectl, if it includes only some pods of its cluster")
+	bindConfiguration(flags, &options)
+	scope.bind(flags)
+	roots.bind(flags)
+	return command
+}
+
+// bindConfiguration adds the flags of common options.
+func bindConfiguration(flags *pflag.FlagSet, options *webhook.ConfigurationOptions) {
 	flags.StringVar(&options.Cell, "cell", "", "`name` of the Cell, for the configuration of its cluster")
 	flags.StringVar(&options.Core, "core", "", "`name` of the core cluster as in webhook --core, for the configuration of that cluster")
 	flags.StringVar(&options.Name, "name", "", "`name` of the configuration object (default: breakwater, breakwater-core with --core, breakwater-scheduling with --scheduling, or breakwater-roots with --root-guard; "+
 		"of a cell with --static breakwater-cell-CELL or breakwater-scheduling-CELL)")
-	flags.BoolVar(&schedule, "scheduling", false, "print the configuration for scheduling policies of a cell instead")
 	flags.StringVar((*string)(&options.FailurePolicy), "failure-policy", "", "with --scheduling, the failure policy for pods and workloads when no webhook answers: `Ignore|Fail` (default Ignore)")
 	flags.StringVar(&options.URL, "url", "", "`address` of the webhook, as https://HOST:PORT")
-	flags.StringVar(&service, "service", "", "Service of the webhook in the cell's cluster, as `NAMESPACE/NAME[:PORT]` (default port 443)")
-	flags.StringVar(&caBundle, "ca-bundle", "", "PEM `file` of the CA that signed the webhook's certificate; empty: an injector sets it, or the API server trusts the certificate itself")
-	flags.StringVar(&key, "caller-key", "", "`file` with a key of caller tokens, such as the key current of the Secret breakwater-webhook-callers: print a configuration with a caller token, which is secret")
 	flags.StringSliceVar(&options.Namespaces, "namespaces", nil, "`namespaces` of the Cell, if it includes only some of its cluster")
-	flags.StringVar(&selector, "pod-selector", "", "label `selector` of the Cell in the syntax of kubectl, if it includes only some pods of its cluster")
 	flags.StringSliceVar(&options.ExemptNamespaces, "exempt-namespaces", webhook.DefaultExemptNamespaces(), "`namespaces` that are never protected")
 	flags.Int32Var(&options.TimeoutSeconds, "timeout", 10, "how many `seconds` the API server waits for an answer, from 1 to 30 (default 2 with --scheduling and --root-guard)")
-	roots.bind(flags)
-	return command
 }
 
 // readCallerKey makes the API server authenticate with a caller token.

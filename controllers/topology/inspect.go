@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	admissionregistrationclient "k8s.io/client-go/kubernetes/typed/admissionregistration/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -86,29 +87,60 @@ func guardedCondition(ctx context.Context, cell *v1alpha1.Cell, config *rest.Con
 		guarded.Message = "Some removals of the cell's pods can bypass the webhook: " + clusters.Truncate(strings.Join(weak, "; "), 1000) + "."
 		return guarded
 	}
-	if cell.Spec.PodSelector != nil {
-		policy, err := ignoreNotFound(api.ValidatingAdmissionPolicies().Get(ctx, webhookconfig.LabelsName(cell.Name), metav1.GetOptions{}))
-		if err != nil {
-			return unknown(err)
-		}
-		binding, err := ignoreNotFound(api.ValidatingAdmissionPolicyBindings().Get(ctx, webhookconfig.LabelsName(cell.Name), metav1.GetOptions{}))
-		if err != nil {
-			return unknown(err)
-		}
-		if !webhookconfig.EnforcesLabels(cell.Name, cell.Spec.PodSelector, policy, binding) {
-			guarded.Reason = v1alpha1.ReasonLabelsNotFixed
-			guarded.Message = fmt.Sprintf("Clients can change the labels that assign pods to the cell: the ValidatingAdmissionPolicy %s, or its binding, "+
-				"is missing or weaker than the one that breakwater webhook-config --pod-selector prints.", webhookconfig.LabelsName(cell.Name))
-			return guarded
-		}
+	missing, err := missingPolicy(ctx, api, cell, configurations.Items)
+	if err != nil {
+		return unknown(err)
+	}
+	if missing != "" {
+		guarded.Reason, guarded.Message = v1alpha1.ReasonLabelsNotFixed, missing
+		return guarded
 	}
 	guarded.Status, guarded.Reason = metav1.ConditionTrue, v1alpha1.ReasonWebhookConfigured
 	guarded.Message = "The cluster calls the webhook for every removal of the cell's pods."
+	if webhookconfig.DependsOnProtectedLabel(cell.Name, configurations.Items) {
+		guarded.Message = "The cluster calls the webhook for every removal of the cell's pods in namespaces with the label " + v1alpha1.LabelProtected + "=true."
+	}
 	if webhookconfig.Anonymous(cell.Name, configurations.Items) {
 		// No API object shows whether the API server uses a client certificate.
 		guarded.Message += " It sends no caller token: unless the webhook requires client certificates, any client that reaches the webhook can send it reviews."
 	}
 	return guarded
+}
+
+// missingPolicy returns which labels clients can change because the cluster does not enforce an admission policy. It is empty if it enforces all.
+func missingPolicy(
+	ctx context.Context, api admissionregistrationclient.AdmissionregistrationV1Interface, cell *v1alpha1.Cell,
+	configurations []admissionregistrationv1.ValidatingWebhookConfiguration,
+) (string, error) {
+	read := func(name string) (*admissionregistrationv1.ValidatingAdmissionPolicy, *admissionregistrationv1.ValidatingAdmissionPolicyBinding, error) {
+		policy, policyErr := ignoreNotFound(api.ValidatingAdmissionPolicies().Get(ctx, name, metav1.GetOptions{}))
+		binding, bindingErr := ignoreNotFound(api.ValidatingAdmissionPolicyBindings().Get(ctx, name, metav1.GetOptions{}))
+		return policy, binding, errors.Join(policyErr, bindingErr)
+	}
+	if cell.Spec.PodSelector != nil {
+		name := webhookconfig.LabelsName(cell.Name)
+		policy, binding, err := read(name)
+		if err != nil {
+			return "", err
+		}
+		if !webhookconfig.EnforcesLabels(cell.Name, cell.Spec.PodSelector, policy, binding) {
+			return fmt.Sprintf("Clients can change the labels that assign pods to the cell: the ValidatingAdmissionPolicy %s, or its binding, "+
+				"is missing or weaker than the one that breakwater webhook-config --pod-selector prints.", name), nil
+		}
+	}
+	if webhookconfig.DependsOnProtectedLabel(cell.Name, configurations) {
+		name := webhookconfig.ProtectedName(cell.Name)
+		policy, binding, err := read(name)
+		if err != nil {
+			return "", err
+		}
+		if !webhookconfig.EnforcesProtected(policy, binding) {
+			return fmt.Sprintf("Clients can remove the label %s from namespaces with PodProtectors, in which the cluster then does not call the webhook: the "+
+				"ValidatingAdmissionPolicy %s, or its binding, is missing or weaker than the one that breakwater webhook-config --scope Protected prints.",
+				v1alpha1.LabelProtected, name), nil
+		}
+	}
+	return "", nil
 }
 
 // ignoreNotFound returns the object; nil if it does not exist.

@@ -120,6 +120,28 @@ func TestCellWithPodSelectorNeedsLabelPolicy(t *testing.T) {
 	l.wantCondition(l.reconcile(cell), v1alpha1.ConditionGuarded, metav1.ConditionTrue, v1alpha1.ReasonWebhookConfigured)
 }
 
+func TestScopeProtectedNeedsNamespacePolicy(t *testing.T) {
+	l := newFixture(t)
+	cell := l.createCell("a", l.createKubeconfig("a"))
+	worker, hooks := l.configureWebhook(cell.Name)
+	selector := &hooks.Webhooks[0].NamespaceSelector
+	if *selector == nil {
+		*selector = &metav1.LabelSelector{}
+	}
+	(*selector).MatchExpressions = append((*selector).MatchExpressions, webhookconfig.ProtectedRequirement())
+	l.must(worker.Update(t.Context(), hooks))
+	cell = l.reconcile(cell)
+	l.wantCondition(cell, v1alpha1.ConditionGuarded, metav1.ConditionFalse, v1alpha1.ReasonLabelsNotFixed, webhookconfig.ProtectedName(cell.Name))
+	policy, binding := webhookconfig.ProtectedPolicy(cell.Name, []string{"aggregator"}), webhookconfig.ProtectedBinding(cell.Name)
+	l.must(worker.Create(t.Context(), policy))
+	l.must(worker.Create(t.Context(), binding))
+	t.Cleanup(func() {
+		_ = worker.Delete(context.Background(), binding)
+		_ = worker.Delete(context.Background(), policy)
+	})
+	l.wantCondition(l.reconcile(cell), v1alpha1.ConditionGuarded, metav1.ConditionTrue, v1alpha1.ReasonWebhookConfigured, "in namespaces with the label")
+}
+
 func TestOverlappingCellsHaveCondition(t *testing.T) {
 	l := newFixture(t)
 	refer := l.createKubeconfig("a")

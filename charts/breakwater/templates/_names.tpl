@@ -232,6 +232,27 @@ matchExpressions:
 {{- end }}
 {{- end }}
 
+{{- /* The scope of removals in a cell: (list $ name), with the name of its ValidatingWebhookConfiguration. An installation without the label keeps its scope. */ -}}
+{{- define "breakwater.removalScope" -}}
+{{- $scope := (index . 0).Values.webhook.scope -}}
+{{- if not $scope }}
+{{- $scope = "Protected" }}
+{{- with lookup "admissionregistration.k8s.io/v1" "ValidatingWebhookConfiguration" "" (index . 1) }}
+{{- if not (contains (quote "breakwater.dev/protected") (toJson .webhooks)) }}{{ $scope = "All" }}{{ end }}
+{{- end }}
+{{- end }}
+{{- $scope }}
+{{- end }}
+
+{{- /* The users of aggregators in this cluster, as a list of CEL strings. */ -}}
+{{- define "breakwater.aggregatorUsers" -}}
+{{- $prefix := printf "system:serviceaccount:%s:" .Release.Namespace }}
+{{- $users := list (print $prefix (include "breakwater.serviceAccount" (list . "aggregator"))) }}
+{{- if include "breakwater.shares" . }}{{ $users = append $users (print $prefix (include "breakwater.serviceAccount" (list . "shares"))) }}{{ end }}
+{{- if .Values.access.enabled }}{{ $users = append $users (printf "%s%s-access" $prefix (include "breakwater.fullname" .)) }}{{ end }}
+{{- printf "'%s'" (concat $users .Values.webhook.aggregatorUsers | uniq | join "', '") }}
+{{- end }}
+
 {{- /* Common fields of the webhooks for scheduling policies: (list $ cell). */ -}}
 {{- define "breakwater.schedulingReview" -}}
 {{- with (index . 0).Values.webhook.scheduling -}}

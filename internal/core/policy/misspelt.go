@@ -56,7 +56,8 @@ func Mistakes(on v1alpha1.KeyTarget, labels, annotations map[string]string) (all
 func checkKey(on v1alpha1.KeyTarget, isLabel bool, name, value string) (problem, remedy string) {
 	keys := v1alpha1.Keys()
 	at := slices.IndexFunc(keys, func(k v1alpha1.Key) bool { return k.Name == name || k.IsPrefix && strings.HasPrefix(name, k.Name) })
-	if at < 0 {
+	// Users who write LabelProtect from memory set LabelProtected, which has a meaning only on namespaces.
+	if at < 0 || name == v1alpha1.LabelProtected && on != v1alpha1.KeyOnNamespace {
 		if key, ok := closestKey(on, name); ok {
 			return "Breakwater has no such key", "Did you mean the " + describeKey(key, value) + "?"
 		}

@@ -29,11 +29,21 @@ func ExemptionOf(
 			return v1alpha1.ExemptNoWebhook, detail
 		case namespace[v1alpha1.LabelExempt] == "true":
 			return v1alpha1.ExemptLabel, detail
+		case isCalledOnceLabeled(cell, operation, namespace, configurations):
+			return v1alpha1.ExemptNotLabeled, detail
 		default:
 			return v1alpha1.ExemptNamespaceSelector, detail
 		}
 	}
 	return "", ""
+}
+
+// isCalledOnceLabeled reports whether the API server would ask a webhook of scope Protected if the namespace had its label.
+func isCalledOnceLabeled(
+	cell string, operation v1alpha1.Operation, namespace map[string]string, configurations []admissionregistrationv1.ValidatingWebhookConfiguration,
+) bool {
+	labeled := withProtectedLabel(namespace)
+	return slices.ContainsFunc(Hooks(cell, operation, labeled, configurations), func(hook Hook) bool { return hook.SkipReason == "" })
 }
 
 // anyCalledFor reports whether a webhook for the cell is called for an operation in some namespace.
@@ -59,6 +69,10 @@ func DescribeExemption(exemption v1alpha1.Exemption, namespace, cell string) (wh
 		return "the namespaceSelector of the webhook excludes it",
 			"Move the workload to another namespace. Or, if the cluster does not need this one to start, remove it from webhook.exemptNamespaces " +
 				"of the chart breakwater (--exempt-namespaces of breakwater webhook-config), or add it to webhook.onlyNamespaces if that is set."
+	case v1alpha1.ExemptNotLabeled:
+		return "the namespace does not have the label " + v1alpha1.LabelProtected + "=true yet, or has had it for less than a few seconds",
+			fmt.Sprintf("The aggregator of cell %s sets the label. If this takes longer than a minute, check that the aggregator runs, that it may get and patch "+
+				"namespaces in the cluster of the cell, and that it may get the namespace kube-system of the core: upgrade the chart breakwater in both clusters.", cell)
 	default:
 		return "no webhook of the cell is called for removals", RestoreWebhooks
 	}

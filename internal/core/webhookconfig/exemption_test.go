@@ -10,24 +10,32 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
+// removalConfiguration returns a changed configuration for removals in a cell.
+func removalConfiguration(cell string, change func(*admissionregistrationv1.ValidatingWebhook)) admissionregistrationv1.ValidatingWebhookConfiguration {
+	path := RemovalPath(cell)
+	all := admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods", "pods/eviction", "pods/resize", "pods/status"}}
+	w := admissionregistrationv1.ValidatingWebhook{
+		Name: "w", ClientConfig: admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{Path: &path}},
+		Rules: []admissionregistrationv1.RuleWithOperations{{Operations: []admissionregistrationv1.OperationType{"DELETE", "CREATE", "UPDATE"}, Rule: all}},
+		NamespaceSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+			{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn, Values: []string{"kube-system"}},
+			{Key: v1alpha1.LabelExempt, Operator: metav1.LabelSelectorOpNotIn, Values: []string{"true"}},
+		}},
+	}
+	if change != nil {
+		change(&w)
+	}
+	return admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "breakwater"}, Webhooks: []admissionregistrationv1.ValidatingWebhook{w}}
+}
+
 func TestExemptionOf(t *testing.T) {
-	path := RemovalPath("worker-1")
 	hook := func(change func(*admissionregistrationv1.ValidatingWebhook)) admissionregistrationv1.ValidatingWebhookConfiguration {
-		all := admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods", "pods/eviction"}}
-		w := admissionregistrationv1.ValidatingWebhook{
-			Name: "w", ClientConfig: admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{Path: &path}},
-			Rules: []admissionregistrationv1.RuleWithOperations{{Operations: []admissionregistrationv1.OperationType{"DELETE", "CREATE", "UPDATE"}, Rule: all}},
-			NamespaceSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
-				{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn, Values: []string{"kube-system"}},
-				{Key: v1alpha1.LabelExempt, Operator: metav1.LabelSelectorOpNotIn, Values: []string{"true"}},
-			}},
-		}
-		if change != nil {
-			change(&w)
-		}
-		return admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "breakwater"}, Webhooks: []admissionregistrationv1.ValidatingWebhook{w}}
+		return removalConfiguration("worker-1", change)
 	}
 	usual := hook(nil)
+	protected := hook(func(w *admissionregistrationv1.ValidatingWebhook) {
+		w.NamespaceSelector.MatchExpressions = append(w.NamespaceSelector.MatchExpressions, ProtectedRequirement())
+	})
 	for claim, c := range map[string]struct {
 		configurations []admissionregistrationv1.ValidatingWebhookConfiguration
 		namespace      map[string]string
@@ -48,6 +56,13 @@ func TestExemptionOf(t *testing.T) {
 		"a webhook for some namespaces": {[]admissionregistrationv1.ValidatingWebhookConfiguration{hook(func(w *admissionregistrationv1.ValidatingWebhook) {
 			w.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"team": "a"}}
 		})}, map[string]string{corev1.LabelMetadataName: "shop", "team": "b"}, v1alpha1.ExemptNamespaceSelector},
+		"no label of scope Protected": {[]admissionregistrationv1.ValidatingWebhookConfiguration{protected}, map[string]string{corev1.LabelMetadataName: "shop"}, v1alpha1.ExemptNotLabeled},
+		"the label of scope Protected": {[]admissionregistrationv1.ValidatingWebhookConfiguration{protected},
+			map[string]string{corev1.LabelMetadataName: "shop", v1alpha1.LabelProtected: "true"}, ""},
+		"exempt before it is labeled": {[]admissionregistrationv1.ValidatingWebhookConfiguration{protected},
+			map[string]string{corev1.LabelMetadataName: "shop", v1alpha1.LabelExempt: "true"}, v1alpha1.ExemptLabel},
+		"kube-system in scope Protected": {[]admissionregistrationv1.ValidatingWebhookConfiguration{protected},
+			map[string]string{corev1.LabelMetadataName: "kube-system", v1alpha1.LabelProtected: "true"}, v1alpha1.ExemptNamespaceSelector},
 		"the webhook of another cell": {[]admissionregistrationv1.ValidatingWebhookConfiguration{hook(func(w *admissionregistrationv1.ValidatingWebhook) {
 			other := RemovalPath("worker-2")
 			w.ClientConfig.Service.Path = &other

@@ -64,6 +64,8 @@ func skipReason(hook *admissionregistrationv1.ValidatingWebhook, operation v1alp
 		case selector.Matches(labels.Set(namespace)):
 		case namespace[v1alpha1.LabelExempt] == "true":
 			return "the namespace is labelled " + v1alpha1.LabelExempt + "=true"
+		case selector.Matches(labels.Set(withProtectedLabel(namespace))):
+			return "the namespace is not labelled " + v1alpha1.LabelProtected + "=true, which it is while it has a PodProtector"
 		default:
 			return "its namespaceSelector excludes the namespace: " + strings.ReplaceAll(metav1.FormatLabelSelector(hook.NamespaceSelector), ",", ", ")
 		}

@@ -18,23 +18,7 @@ func LabelsName(cell string) string { return "breakwater-cell-" + cell }
 // LabelPolicy returns a policy by which the API server of a cluster denies changes of the labels by which a selector chooses the pods
 // of a cell. A pod that moved from one cell to another would be counted in both for a while, and its removal charged to neither.
 func LabelPolicy(cell string, selector *v1alpha1.PodSelector) *admissionregistrationv1.ValidatingAdmissionPolicy {
-	fail := admissionregistrationv1.Fail
-	policy := &admissionregistrationv1.ValidatingAdmissionPolicy{
-		TypeMeta:   metav1.TypeMeta{APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: "ValidatingAdmissionPolicy"},
-		ObjectMeta: metav1.ObjectMeta{Name: LabelsName(cell)},
-		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
-			FailurePolicy: &fail,
-			MatchConstraints: &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{
-				RuleWithOperations: admissionregistrationv1.RuleWithOperations{
-					Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Update},
-					Rule: admissionregistrationv1.Rule{
-						APIGroups: []string{""}, APIVersions: []string{"v1"},
-						Resources: []string{"pods", "pods/status", "pods/ephemeralcontainers", "pods/resize"},
-					},
-				},
-			}}},
-		},
-	}
+	policy := newPolicy(LabelsName(cell), "pods", "pods/status", "pods/ephemeralcontainers", "pods/resize")
 	for _, key := range keysOf(selector) {
 		label := "metadata.?labels[?" + strconv.Quote(key) + "]"
 		policy.Spec.Validations = append(policy.Spec.Validations, admissionregistrationv1.Validation{
@@ -47,11 +31,34 @@ func LabelPolicy(cell string, selector *v1alpha1.PodSelector) *admissionregistra
 
 // LabelBinding returns the binding that enforces the policy.
 func LabelBinding(cell string) *admissionregistrationv1.ValidatingAdmissionPolicyBinding {
+	return newBinding(LabelsName(cell))
+}
+
+// newPolicy returns a policy without validations for updates of resources of the core API group.
+func newPolicy(name string, resources ...string) *admissionregistrationv1.ValidatingAdmissionPolicy {
+	fail := admissionregistrationv1.Fail
+	return &admissionregistrationv1.ValidatingAdmissionPolicy{
+		TypeMeta:   metav1.TypeMeta{APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: "ValidatingAdmissionPolicy"},
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
+			FailurePolicy: &fail,
+			MatchConstraints: &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{
+				RuleWithOperations: admissionregistrationv1.RuleWithOperations{
+					Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Update},
+					Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: resources},
+				},
+			}}},
+		},
+	}
+}
+
+// newBinding returns the binding, of the same name, that enforces a policy.
+func newBinding(name string) *admissionregistrationv1.ValidatingAdmissionPolicyBinding {
 	return &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
 		TypeMeta:   metav1.TypeMeta{APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: "ValidatingAdmissionPolicyBinding"},
-		ObjectMeta: metav1.ObjectMeta{Name: LabelsName(cell)},
+		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
-			PolicyName: LabelsName(cell), ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
+			PolicyName: name, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
 		},
 	}
 }
@@ -62,12 +69,20 @@ func EnforcesLabels(
 	cell string, selector *v1alpha1.PodSelector,
 	policy *admissionregistrationv1.ValidatingAdmissionPolicy, binding *admissionregistrationv1.ValidatingAdmissionPolicyBinding,
 ) bool {
+	return enforces(LabelPolicy(cell, selector), policy, binding, func(got, want string) bool { return got == want })
+}
+
+// enforces reports whether a policy and its binding deny what the wanted policy denies. isSame compares expressions with wanted ones. A nil
+// policy or binding does not exist.
+func enforces(
+	want, policy *admissionregistrationv1.ValidatingAdmissionPolicy, binding *admissionregistrationv1.ValidatingAdmissionPolicyBinding,
+	isSame func(got, want string) bool,
+) bool {
 	if policy == nil || binding == nil {
 		return false
 	}
-	want := LabelPolicy(cell, selector)
 	for _, validation := range want.Spec.Validations {
-		if !slices.ContainsFunc(policy.Spec.Validations, func(v admissionregistrationv1.Validation) bool { return v.Expression == validation.Expression }) {
+		if !slices.ContainsFunc(policy.Spec.Validations, func(v admissionregistrationv1.Validation) bool { return isSame(v.Expression, validation.Expression) }) {
 			return false
 		}
 	}

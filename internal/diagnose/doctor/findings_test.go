@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/denial"
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/doctor"
 )
@@ -207,6 +208,12 @@ func TestJudgeReportsProtectors(t *testing.T) {
 	}.run(t, newSigner(t, 1000*day))
 }
 
+// protectedScope changes the webhook of a cell to scope Protected.
+func protectedScope(c *doctor.Cell) {
+	hook := &c.Configurations.Value[0].Webhooks[0]
+	hook.NamespaceSelector.MatchExpressions = append(hook.NamespaceSelector.MatchExpressions, webhookconfig.ProtectedRequirement())
+}
+
 func TestJudgeReportsCells(t *testing.T) {
 	trusted, other, spent := newSigner(t, 1000*day), newSigner(t, 1000*day), newSigner(t, -time.Hour)
 	hook := func(change func(*doctor.Hook)) func(*doctor.Inspection) {
@@ -255,6 +262,13 @@ func TestJudgeReportsCells(t *testing.T) {
 			finding{"cell a", "certificate", doctor.Problem, "denies a request that consumes no budget", "webhook-down"}},
 		"a namespace is exempt": {checkCell(func(c *doctor.Cell) { c.NamespaceObjects.Value[0].Labels[v1alpha1.LabelExempt] = "true" }),
 			finding{"cell a", "exempt", doctor.Problem, "Namespace shop has protectors", ""}},
+		"the label of a namespace with protectors is missing": {checkCell(protectedScope),
+			finding{"cell a", "exempt", doctor.Problem, "the namespace is not labelled breakwater.dev/protected=true", ""}},
+		"no namespace has protectors, so that no webhook is called": {func(r *doctor.Inspection) {
+			r.Cores[0].Protectors.Value = nil
+			protectedScope(&r.Cells[0])
+			r.Cells[0].EvictionAnswer = apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, "breakwater-doctor")
+		}, finding{"cell a", "webhook", doctor.Unknown, "No namespace has the label", ""}},
 		"namespaces cannot be read with the kubeconfig of the Cell": {checkCell(func(c *doctor.Cell) { c.UsesCellKubeconfig, c.NamespaceObjects.Err = true, forbidden }),
 			finding{"cell a", "exempt", doctor.Unknown, "forbidden", ""}},
 	}.run(t, trusted)

@@ -52,6 +52,9 @@ func checkWebhookAnswer(c *Cell) []Finding {
 	switch {
 	case c.EvictionAnswer == nil:
 		return []Finding{f.finding(Unknown, "A dry run could evict a pod that should not exist.", "", "")}
+	case apierrors.IsNotFound(c.EvictionAnswer) && awaitsLabels(c):
+		return []Finding{f.finding(Unknown, "No namespace has the label "+v1alpha1.LabelProtected+"=true, so that its API server has not asked it about a removal.",
+			"Create a PodProtector, and run the command again.", "")}
 	case apierrors.IsNotFound(c.EvictionAnswer), strings.Contains(c.EvictionAnswer.Error(), "denied the request"):
 		return f.ok("It answers the API server.")
 	case apierrors.IsForbidden(c.EvictionAnswer):
@@ -115,13 +118,26 @@ func RemovalWebhooks(cell string, configurations []admissionregistrationv1.Valid
 
 // ReviewedNamespace returns a namespace of a cell whose removals the API server sends to the webhook, or "default" if none is known.
 func ReviewedNamespace(c *Cell) string {
+	if names := namespacesBy(c, "", v1alpha1.ExemptNoWebhook); len(names) > 0 {
+		return names[0]
+	}
+	return "default"
+}
+
+// awaitsLabels reports whether the API server of a cell would send removals to the webhook if a namespace had protectors, and none has.
+func awaitsLabels(c *Cell) bool {
+	return len(namespacesBy(c, "")) == 0 && len(namespacesBy(c, v1alpha1.ExemptNotLabeled)) > 0
+}
+
+// namespacesBy returns the namespaces of a cell that are exempt for one of these reasons; the reason of one that is not exempt is empty.
+func namespacesBy(c *Cell, reasons ...v1alpha1.Exemption) (names []string) {
 	for i := range c.NamespaceObjects.Value {
 		space := &c.NamespaceObjects.Value[i]
 		inCell := len(c.Namespaces) == 0 || slices.Contains(c.Namespaces, space.Name)
 		exemption, _ := webhookconfig.ExemptionOf(c.Name, space.Labels, c.Configurations.Value)
-		if inCell && space.DeletionTimestamp == nil && (exemption == "" || exemption == v1alpha1.ExemptNoWebhook) {
-			return space.Name
+		if inCell && space.DeletionTimestamp == nil && slices.Contains(reasons, exemption) {
+			names = append(names, space.Name)
 		}
 	}
-	return "default"
+	return names
 }

@@ -1,0 +1,325 @@
+package aggregator
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/metadata"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
+)
+
+const (
+	// labelSettle is how long a namespace must have had its label before its protectors count as guarded: the API server evaluates
+	// namespaceSelectors with a watch of its own, which may be late.
+	labelSettle = 5 * time.Second
+	// defaultLabelRetention is how long the label stays after the last protector. A protector that vanished without having been released stays
+	// in force from the memory of the webhooks until it is recreated (rule 10).
+	defaultLabelRetention = 10 * time.Minute
+)
+
+// namespaceLabels labels the namespaces of the cell's cluster for which protectors of the core exist, so that a webhook of scope Protected
+// reviews removals there. Each core has an item of its own in an annotation of the namespace, and removes only that; the last one removes the
+// label. The processes of one core, such as a former leader or the leader of another cell of the cluster, exclude each other by
+// compare-and-swap, see webhookconfig.ProtectedBy.
+type namespaceLabels struct {
+	// core is the UID of the core's namespace kube-system.
+	core   string
+	client metadata.Getter
+	// stored are the namespaces that the watch shows.
+	stored toolscache.Store
+	// protectors returns the protectors of a namespace that the cache shows and the leadership counts. hasAny asks the core's API server
+	// whether there is one.
+	protectors func(namespace string) []*v1alpha1.PodProtector
+	hasAny     func(ctx context.Context, namespace string) (bool, error)
+	// owns reports whether the leadership labels a namespace.
+	owns func(namespace string) bool
+	// enqueueProtectors enqueues the protectors of some namespaces.
+	enqueueProtectors func(in func(namespace string) bool)
+	queue             workqueue.TypedRateLimitingInterface[string]
+	retention         time.Duration
+	monotonic         func() time.Time
+	log               logr.Logger
+
+	mu     sync.Mutex
+	states map[string]labelState
+}
+
+// labelState is what was last found out about a namespace.
+type labelState struct {
+	// since is when the label was set, on the monotonic clock.
+	since time.Time
+	// confirmed are the protectors that existed when a live read found the label.
+	confirmed sets.Set[types.UID]
+	// releasingSince is when a live read found that the core releases the label.
+	releasingSince time.Time
+}
+
+// newNamespaceLabels returns the labels of a leadership; nil if the core is unknown.
+func (a *Aggregator) newNamespaceLabels(l *leadership, e *exemptions, core string, owns func(namespace string) bool) *namespaceLabels {
+	if core == "" {
+		return nil
+	}
+	return &namespaceLabels{
+		core: core, client: a.metadataClient.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}), stored: e.namespaces.GetStore(),
+		protectors: func(namespace string) (counted []*v1alpha1.PodProtector) {
+			all, _ := a.informer.GetIndexer().ByIndex(toolscache.NamespaceIndex, namespace) // the cache has this index
+			for _, obj := range all {
+				if p, ok := obj.(*v1alpha1.PodProtector); ok && l.reconciler.countsFor(p) {
+					counted = append(counted, p)
+				}
+			}
+			return counted
+		},
+		hasAny: func(ctx context.Context, namespace string) (bool, error) {
+			list := &v1alpha1.PodProtectorList{}
+			if err := a.coreReader.List(ctx, list, client.InNamespace(namespace)); err != nil {
+				return false, fmt.Errorf("list the protectors of the namespace: %w", err)
+			}
+			return slices.ContainsFunc(list.Items, func(p v1alpha1.PodProtector) bool { return l.reconciler.countsFor(&p) }), nil
+		},
+		owns: owns, enqueueProtectors: e.enqueue, retention: cmp.Or(a.options.LabelRetention, defaultLabelRetention), monotonic: a.monotonic,
+		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](100*time.Millisecond, time.Minute)),
+		log:   l.log, states: map[string]labelState{},
+	}
+}
+
+// isSettled reports whether the API server can be expected to review removals in the namespace of a protector, as far as the label decides.
+// wasSettled is the answer until the namespace has been read. It may be called for nil, which labels nothing.
+func (l *namespaceLabels) isSettled(p *v1alpha1.PodProtector, wasSettled bool) bool {
+	if l == nil {
+		return true
+	}
+	l.mu.Lock()
+	state, known := l.states[p.Namespace]
+	l.mu.Unlock()
+	isConfirmed := state.confirmed.Has(p.UID)
+	if _, exists, _ := l.stored.GetByKey(p.Namespace); exists && !isConfirmed {
+		l.queue.Add(p.Namespace)
+	}
+	if !known {
+		return wasSettled
+	}
+	return isConfirmed && l.monotonic().Sub(state.since) >= labelSettle
+}
+
+// namespaceChanged handles a change of a namespace, its creation, or its deletion if it does not exist any more. It may be called for nil.
+func (l *namespaceLabels) namespaceChanged(namespace string, exists bool) {
+	switch {
+	case l == nil:
+	case !exists:
+		l.setState(namespace, nil)
+	case l.owns(namespace) && len(l.protectors(namespace)) > 0:
+		l.queue.Add(namespace)
+	}
+}
+
+// start enqueues the namespaces with protectors, once the watch of namespaces has shown all. It may be called for nil.
+func (l *namespaceLabels) start() {
+	if l == nil {
+		return
+	}
+	for _, obj := range l.stored.List() {
+		if namespace, ok := obj.(*metav1.PartialObjectMetadata); ok {
+			l.namespaceChanged(namespace.Name, true)
+		}
+	}
+}
+
+// run labels namespaces until ctx ends. It may be called for nil, which labels nothing.
+func (l *namespaceLabels) run(ctx context.Context) {
+	if l == nil {
+		return
+	}
+	var working sync.WaitGroup
+	working.Go(func() {
+		for {
+			namespace, shutdown := l.queue.Get()
+			if shutdown {
+				return
+			}
+			l.processKey(ctx, namespace)
+		}
+	})
+	sweep := time.NewTicker(min(l.retention, time.Minute))
+	defer sweep.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			l.queue.ShutDown()
+			working.Wait()
+			return
+		case <-sweep.C:
+			l.enqueueReleasable()
+		}
+	}
+}
+
+// enqueueReleasable enqueues the namespaces whose label the core may not need any more.
+func (l *namespaceLabels) enqueueReleasable() {
+	for _, obj := range l.stored.List() {
+		namespace, ok := obj.(*metav1.PartialObjectMetadata)
+		if !ok || !l.owns(namespace.Name) {
+			continue
+		}
+		_, isListed := webhookconfig.ParseProtectedBy(namespace.Annotations[v1alpha1.AnnotationProtectedBy])[l.core]
+		if isListed && len(l.protectors(namespace.Name)) == 0 {
+			l.queue.Add(namespace.Name)
+		}
+	}
+}
+
+func (l *namespaceLabels) processKey(ctx context.Context, namespace string) {
+	defer l.queue.Done(namespace)
+	if !l.owns(namespace) || ctx.Err() != nil {
+		return
+	}
+	err := l.process(ctx, namespace)
+	switch {
+	case err == nil:
+		l.queue.Forget(namespace)
+	case apierrors.IsConflict(err):
+		l.queue.AddRateLimited(namespace)
+	default:
+		if l.queue.NumRequeues(namespace) == 0 {
+			l.log.Error(err, "Failed to label a namespace", "namespace", namespace)
+		}
+		l.queue.AddRateLimited(namespace)
+	}
+}
+
+// process labels a namespace, or releases its label. The protectors are read before the namespace: a protector is confirmed only by a read of
+// the namespace that follows its creation.
+func (l *namespaceLabels) process(ctx context.Context, namespace string) error {
+	protectors := l.protectors(namespace)
+	found, err := l.client.Get(ctx, namespace, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		l.setState(namespace, nil)
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("get namespace: %w", err)
+	}
+	if len(protectors) == 0 {
+		return l.release(ctx, found)
+	}
+	by := webhookconfig.ParseProtectedBy(found.Annotations[v1alpha1.AnnotationProtectedBy])
+	isLabeled := by[l.core] && found.Labels[v1alpha1.LabelProtected] == "true"
+	if !isLabeled {
+		// A watch event of this write may precede the new state.
+		l.setState(namespace, &labelState{since: l.monotonic()})
+		by[l.core] = true
+		if err := l.patch(ctx, found, by); err != nil {
+			return fmt.Errorf("label namespace: %w", err)
+		}
+		l.log.Info("Labeled namespace with protectors", "namespace", namespace)
+	}
+	if wait := l.confirm(namespace, protectors, isLabeled); wait > 0 {
+		l.queue.AddAfter(namespace, wait)
+		return nil
+	}
+	l.enqueueProtectors(func(n string) bool { return n == namespace })
+	return nil
+}
+
+// confirm records that a live read found the label after the protectors were created, or that it was set. It returns how long it takes until
+// the label is settled. A label that this process did not set is settled, unless the protectors say that an earlier leader was still waiting.
+func (l *namespaceLabels) confirm(namespace string, protectors []*v1alpha1.PodProtector, wasLabeled bool) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.monotonic()
+	state, known := l.states[namespace]
+	if !wasLabeled {
+		state.since = now
+	} else if !known {
+		state.since = now.Add(-labelSettle)
+	}
+	state.confirmed, state.releasingSince = sets.Set[types.UID]{}, time.Time{}
+	for _, p := range protectors {
+		state.confirmed.Insert(p.UID)
+		for i := range p.Status.Cells {
+			if !known && p.Status.Cells[i].Aggregation.Exempt == v1alpha1.ExemptNotLabeled {
+				state.since = now
+			}
+		}
+	}
+	l.states[namespace] = state
+	return labelSettle - now.Sub(state.since)
+}
+
+// release releases the label of a namespace without protectors, in two writes.
+func (l *namespaceLabels) release(ctx context.Context, found *metav1.PartialObjectMetadata) error {
+	by := webhookconfig.ParseProtectedBy(found.Annotations[v1alpha1.AnnotationProtectedBy])
+	isNeeded, isListed := by[l.core]
+	if !isListed {
+		l.setState(found.Name, nil)
+		return nil
+	}
+	if exists, err := l.hasAny(ctx, found.Name); err != nil || exists {
+		return err // a core that does not answer may have protectors
+	}
+	if isNeeded {
+		by[l.core] = false
+		return l.patch(ctx, found, by)
+	}
+	l.mu.Lock()
+	state, now := l.states[found.Name], l.monotonic()
+	if state.releasingSince.IsZero() {
+		state = labelState{releasingSince: now}
+		l.states[found.Name] = state
+	}
+	l.mu.Unlock()
+	if now.Sub(state.releasingSince) < l.retention {
+		return nil
+	}
+	delete(by, l.core)
+	if err := l.patch(ctx, found, by); err != nil {
+		return err
+	}
+	l.log.Info("Released label of namespace without protectors", "namespace", found.Name, "remaining", by.String())
+	return nil
+}
+
+// patch sets the annotation, and the label unless no core is listed. It fails with a conflict if the namespace has changed.
+func (l *namespaceLabels) patch(ctx context.Context, found *metav1.PartialObjectMetadata, by webhookconfig.ProtectedBy) error {
+	label, annotation := any("true"), any(by.String())
+	if len(by) == 0 {
+		label, annotation = nil, nil
+	}
+	change, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": found.UID, "resourceVersion": found.ResourceVersion,
+		"labels":      map[string]any{v1alpha1.LabelProtected: label},
+		"annotations": map[string]any{v1alpha1.AnnotationProtectedBy: annotation},
+	}})
+	if err != nil {
+		return err
+	}
+	_, err = l.client.Patch(ctx, found.Name, types.MergePatchType, change, metav1.PatchOptions{FieldManager: "breakwater-aggregator"})
+	return err
+}
+
+// setState replaces the state of a namespace; nil forgets it.
+func (l *namespaceLabels) setState(namespace string, state *labelState) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if state == nil {
+		delete(l.states, namespace)
+		return
+	}
+	l.states[namespace] = *state
+}
