@@ -38,9 +38,7 @@ func (f *doctorFlags) read(ctx context.Context) (*doctor.Inspection, error) {
 				withTimeout(ctx, f.timeout, func(ctx context.Context) { r.Cores[i] = f.readCore(ctx, c) })
 			})
 		},
-		func() {
-			withTimeout(ctx, f.timeout, func(ctx context.Context) { early = f.readKnownCells(ctx, cores) })
-		},
+		func() { withTimeout(ctx, f.timeout, func(ctx context.Context) { early = f.readKnownCells(ctx, cores) }) },
 	)
 	if r.Cells = f.cellsToCheck(r.Cores); len(r.Cells) == 0 { // no core reports Cells
 		r.Cells = early
