@@ -30,44 +30,22 @@ func (f *doctorFlags) read(ctx context.Context) (*doctor.Inspection, error) {
 	if r.Definitions, err = ownDefinitions(); err != nil {
 		return nil, err
 	}
-	defer f.waitingFor(fmt.Sprintf("clusters that do not answer, each for up to %s", f.timeout))()
-	var early []doctor.Cell
-	runConcurrently(
-		func() {
-			forEachConcurrently(cores, func(i int, c core) {
-				withTimeout(ctx, f.timeout, func(ctx context.Context) { r.Cores[i] = f.readCore(ctx, c) })
-			})
-		},
-		func() { withTimeout(ctx, f.timeout, func(ctx context.Context) { early = f.readKnownCells(ctx, cores) }) },
-	)
-	if r.Cells = f.cellsToCheck(r.Cores); len(r.Cells) == 0 { // no core reports Cells
-		r.Cells = early
+	forEachConcurrently(cores, func(i int, c core) {
+		withTimeout(ctx, f.timeout, func(ctx context.Context) { r.Cores[i] = f.readCore(ctx, c) })
+	})
+	r.Cells = f.cellsToCheck(r.Cores)
+	if len(r.Cells) == 0 { // no core reports Cells
+		withTimeout(ctx, f.timeout, func(ctx context.Context) {
+			if here, err := f.clusters.CurrentCell(ctx); err == nil {
+				r.Cells = []doctor.Cell{{Name: here.Cell}}
+			}
+		})
 	}
 	forEachConcurrently(r.Cells, func(i int, c doctor.Cell) {
-		at := slices.IndexFunc(early, func(read doctor.Cell) bool { return read.Name == c.Name })
-		if at >= 0 && len(c.Namespaces) == 0 {
-			r.Cells[i] = early[at]
-			return
-		}
 		withTimeout(ctx, f.timeout, func(ctx context.Context) { r.Cells[i] = f.readCell(ctx, c, cores) })
 	})
 	r.Now = f.now()
 	return r, nil
-}
-
-// readKnownCells reads the cells that can be named without a core: those of the flags, or that of the current context.
-func (f *doctorFlags) readKnownCells(ctx context.Context, cores []core) []doctor.Cell {
-	names := f.cells
-	if len(names) == 0 {
-		here, err := f.clusters.CurrentCell(ctx)
-		if err != nil {
-			return nil
-		}
-		names = []string{here.Cell}
-	}
-	read := make([]doctor.Cell, len(names))
-	forEachConcurrently(names, func(i int, name string) { read[i] = f.readCell(ctx, doctor.Cell{Name: name}, cores) })
-	return read
 }
 
 // cellsToCheck returns the cells to check: those of the flags, or all Cells of the cores.

@@ -4,12 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"net"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
@@ -70,34 +67,12 @@ func TestDoctorExitCodes(t *testing.T) {
 // unresponsiveServer returns the address of a server that accepts connections and never responds.
 func unresponsiveServer(t *testing.T) (address string) {
 	t.Helper()
-	return newMuteServer(t).address
-}
-
-// muteServer is a server that accepts connections, which it counts, and never responds.
-type muteServer struct {
-	address     string
-	connections atomic.Int64
-}
-
-func newMuteServer(t *testing.T) *muteServer {
-	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &muteServer{address: "https://" + listener.Addr().String()}
 	t.Cleanup(func() { _ = listener.Close() })
-	go func() {
-		for {
-			connection, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			s.connections.Add(1)
-			t.Cleanup(func() { _ = connection.Close() })
-		}
-	}()
-	return s
+	return "https://" + listener.Addr().String()
 }
 
 // The CRDs of the test plane are those of the program, and all clocks are those of one machine.
@@ -120,48 +95,5 @@ func TestDoctorWithoutProblems(t *testing.T) {
 		if seen[one] != 1 {
 			t.Errorf("%s has %d findings, want 1: %v", one, seen[one], seen)
 		}
-	}
-}
-
-// An on-call engineer runs these while the core is frozen: they say what is known without it, and nothing waits for the core twice.
-func TestCommandsWhileTheCoreIsSilent(t *testing.T) {
-	h := newHub(t)
-	createCellWebhooks(t, testplane.Config(t), h.cell)
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: "web-0"}, Spec: corev1.PodSpec{
-		NodeName: "node", Containers: []corev1.Container{{Name: "web", Image: "web"}},
-	}}
-	if err := testplane.Client(t).Create(t.Context(), pod); err != nil {
-		t.Fatal(err)
-	}
-	mute := newMuteServer(t)
-	core := []string{"--core", "mute=" + writeContexts(t, "mute", map[string]*rest.Config{"mute": {Host: mute.address}}), "--kubeconfig", h.flags[1], "-n", h.namespace}
-	for claim, c := range map[string]struct {
-		arguments []string
-		code      int
-		words     []string
-		atMost    int // connections to the core
-	}{
-		"explain": {[]string{"explain", "pod/web-0", "--cell", h.cell, "--cell-context", h.cell + "=hub"}, 4, []string{
-			"unknown (core cluster mute does not answer)", "Core cluster \"mute\" does not answer here", h.cell + ".breakwater.dev of ", "note: waiting for the core cluster",
-		}, 1},
-		"doctor": {[]string{"doctor", "--timeout", "2s", "--cell", h.cell, "--check", "apiserver,guarding"}, exitProblem, []string{
-			"PROBLEM core mute: apiserver", "docs/runbooks/core-down.md", "cell " + h.cell + ": guarding", "note: waiting for clusters that do not answer",
-		}, 1},
-		"force": {[]string{"force", "pod/web-0", "--cell", h.cell, "--cell-context", h.cell + "=hub", "--reason", "fire", "--yes"}, 0, []string{
-			"unknown (core cluster mute does not answer)", `pod/web-0 is annotated: "fire"`, "note: waiting for the core cluster",
-		}, 1},
-	} {
-		t.Run(claim, func(t *testing.T) {
-			before := mute.connections.Load()
-			out, errOut, err := runPlugin(t, "", append(c.arguments, core...)...)
-			exit := cli.ExitError{}
-			if errors.As(err, &exit); exit.Code != c.code || err != nil && exit.Code == 0 {
-				t.Errorf("exit code %d (%v), want %d", exit.Code, err, c.code)
-			}
-			wantWords(t, out+errOut, c.words...)
-			if got := int(mute.connections.Load() - before); got > c.atMost {
-				t.Errorf("the command connected to the core %d times, want at most %d", got, c.atMost)
-			}
-		})
 	}
 }

@@ -41,8 +41,7 @@ The command assumes that an update or resize restarts the pod's first container.
 to patch pods; a resize halves a resource whose change restarts the container. The command assumes that a relabel takes the pod out of the coverage
 of all protectors; with --ask it removes all labels of the pod.
 
-The exit code is 0 if the removal is allowed, 2 if it would be denied, 3 if the answer of --ask differs, and 4 if that is unknown because a core does not
-answer within 5 s.`,
+The exit code is 0 if the removal is allowed, 2 if it would be denied, and 3 if the answer of --ask differs.`,
 		Example: `  kubectl breakwater explain pod/web-0 -n shop
   kubectl breakwater explain pod/web-0 -n shop --operation evict --ask --context worker-1 --core-context hub`,
 		Args:              cobra.RangeArgs(1, 2),
@@ -128,9 +127,7 @@ func (f *explainFlags) run(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	stop := f.waitingFor("the core cluster, for up to " + live.Patience.String())
 	situation, notes, err := live.Pod(ctx, at.cores, at.Cluster, namespace, name, operation)
-	stop()
 	if err != nil {
 		return withRemedy(at.config, err)
 	}
@@ -150,8 +147,6 @@ func (f *explainFlags) run(ctx context.Context, name string) error {
 		return cli.ExitError{Code: 3, Err: errors.New("the API server's answer differs from the explanation")}
 	case e.Answer != nil && e.Answer.OfBudget:
 		return cli.ExitError{Code: 2, Err: fmt.Errorf("a PodDisruptionBudget refuses to evict pod %s/%s", namespace, name)}
-	case e.IsUnknown():
-		return cli.ExitError{Code: 4, Err: fmt.Errorf("core cluster %q does not answer: run \"kubectl breakwater doctor\" and see docs/runbooks/core-down.md", e.SilentCore)}
 	case !e.IsAdmitted():
 		return cli.ExitError{Code: 2, Err: fmt.Errorf("the removal of pod %s/%s would be denied", namespace, name)}
 	}

@@ -32,7 +32,7 @@ func explanationText(e explain.Explanation, wide, coloured bool) string {
 		for _, p := range e.Protectors {
 			b.WriteString(protectorText(p, wide, coloured))
 		}
-	} else if !e.IsUnknown() {
+	} else {
 		b.WriteString("\nNo protector covers the pod.\n")
 	}
 	if len(e.Remedies) > 0 {
@@ -49,8 +49,6 @@ func explanationText(e explain.Explanation, wide, coloured bool) string {
 
 func verdictText(e explain.Explanation, coloured bool) string {
 	switch {
-	case e.IsUnknown():
-		return warn.apply("unknown", coloured) + fmt.Sprintf(" (core cluster %s does not answer)", e.SilentCore)
 	case e.Asked == explain.AskedNo:
 		return warn.apply("allowed: the API server does not call Breakwater", coloured) + fmt.Sprintf(" (the webhook would answer %s)", e.Verdict)
 	case e.Asked == explain.AskedUnknown && !e.Allowed:

@@ -130,9 +130,7 @@ func (f *forceFlags) preview(ctx context.Context, at cellAccess, pod *corev1.Pod
 	if len(at.cores) == 0 {
 		return true, nil
 	}
-	stop := f.waitingFor("the core cluster, for up to " + live.Patience.String())
 	situation, notes, err := live.Pod(ctx, at.cores, at.Cluster, pod.Namespace, pod.Name, v1alpha1.OperationDelete)
-	stop()
 	if err != nil {
 		f.note("cannot determine which protectors the removal would override: %v", err)
 		return true, nil

@@ -62,20 +62,3 @@ func (p *plugin) prepare(running *cobra.Command) error {
 func (p *plugin) note(format string, arguments ...any) {
 	_, _ = fmt.Fprintf(p.ErrOut, "note: %s\n", printable.Line(fmt.Sprintf(format, arguments...)))
 }
-
-// waitingFor says on stderr what the command waits for, unless stop is called within a second.
-func (p *plugin) waitingFor(what string) (stop func()) {
-	ended, silent := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(silent)
-		select {
-		case <-ended:
-		case <-time.After(time.Second):
-			p.note("waiting for %s", what)
-		}
-	}()
-	return func() {
-		close(ended)
-		<-silent
-	}
-}

@@ -24,8 +24,6 @@ type Situation struct {
 	// why it is unknown which of them decide; the webhook then denies.
 	Covering    []removal.Charge
 	CoveringErr error
-	// SilentCore is the name of a core that did not answer, so that its protectors are unknown; empty if all did.
-	SilentCore string
 	// ShareOwners are the protectors that gave the cell a share.
 	ShareOwners []*v1alpha1.PodProtector
 	// Belongs reports whether the pod belongs to the cell in any core.
@@ -72,8 +70,6 @@ type Explanation struct {
 	Verdict removal.VerdictReason `json:"verdict"`
 	Message string                `json:"message,omitempty"`
 	Code    int32                 `json:"code,omitempty"`
-	// SilentCore is the name of a core that did not answer, so that it is unknown which of its protectors cover the pod; empty if all did.
-	SilentCore string `json:"silentCore,omitempty"`
 	// ForcedOver is the verdict that break-glass overrides for the pod.
 	ForcedOver removal.VerdictReason `json:"forcedOver,omitempty"`
 	// Passes says why the removal consumes no budget of any protector: the pod is terminating, has finished, or has no node.
@@ -103,14 +99,10 @@ func Pod(s Situation) Explanation {
 	e := Explanation{
 		Namespace: s.Request.Namespace, Pod: s.Request.PodName, Cell: s.Cell, Operation: s.Request.Operation,
 		Asked: s.webhookCalled(), Hooks: s.Hooks,
-		Allowed: answer.Allowed, Verdict: answer.Verdict, SilentCore: s.SilentCore, Passes: exemptReason(s.Request), Protectors: []Protector{},
+		Allowed: answer.Allowed, Verdict: answer.Verdict, Passes: exemptReason(s.Request), Protectors: []Protector{},
 	}
 	if answer.Status != nil {
 		e.Message, e.Code = answer.Status.Message, answer.Status.Code
-	}
-	if e.IsUnknown() {
-		e.Message = fmt.Sprintf("Core cluster %q does not answer here, so it is unknown which of its PodProtectors cover the pod. If webhooks cannot reach it either, "+
-			"they deny the removal of each pod that one covers, and allow all others.", e.SilentCore)
 	}
 	for _, charge := range sorted(s.Covering) {
 		e.Protectors = append(e.Protectors, s.explainProtector(charge, &e))
@@ -125,19 +117,12 @@ func Pod(s Situation) Explanation {
 	return e
 }
 
-// decide returns the answer of the webhook to a dry run. While a core is silent, only a denial by another one is certain.
+// decide returns the answer of the webhook to a dry run.
 func (s Situation) decide() removal.Answer {
-	answer := removal.DecideDryRun(s.Covering, s.Belongs, s.Cell, s.Request, s.Now)
-	switch {
-	case s.Request.IsAlwaysAllowed():
-		return answer
-	case s.CoveringErr != nil:
-		answer = removal.DenyUnknown(s.Request, s.CoveringErr)
-	case s.SilentCore != "" && answer.Allowed:
-		answer = removal.Answer{Verdict: removal.VerdictUnreachable}
-	default:
-		return answer
+	if s.CoveringErr == nil || s.Request.IsAlwaysAllowed() {
+		return removal.DecideDryRun(s.Covering, s.Belongs, s.Cell, s.Request, s.Now)
 	}
+	answer := removal.DenyUnknown(s.Request, s.CoveringErr)
 	if s.Request.IsBreakGlass() {
 		answer = answer.AdmitBreakGlass(s.Request.BreakGlassReason())
 	}
@@ -146,11 +131,6 @@ func (s Situation) decide() removal.Answer {
 
 // IsAdmitted reports whether Breakwater does not prevent the removal.
 func (e Explanation) IsAdmitted() bool { return e.Allowed || e.Asked == AskedNo }
-
-// IsUnknown reports whether only a core that does not answer knows the result.
-func (e Explanation) IsUnknown() bool {
-	return !e.IsAdmitted() && e.SilentCore != "" && e.Verdict == removal.VerdictUnreachable
-}
 
 func sorted(covering []removal.Charge) []removal.Charge {
 	return slices.SortedFunc(slices.Values(covering), func(a, b removal.Charge) int { return cmp.Compare(a.String(), b.String()) })
@@ -178,7 +158,7 @@ func (s Situation) notes() (all []string) {
 		hasKubeconfig = hasKubeconfig || cell != nil && cell.Spec.KubeconfigSecretRef != nil
 	}
 	hasShare := slices.ContainsFunc(s.Covering, func(c removal.Charge) bool { return c.Protector.Spec.ShareOf != nil })
-	if !hasKubeconfig && !hasShare && s.SilentCore == "" { // the webhooks of a cell with shares run in its cluster
+	if !hasKubeconfig && !hasShare { // the webhooks of a cell with shares run in its cluster
 		all = append(all, fmt.Sprintf("no core has a Cell %q with a kubeconfigSecretRef: webhooks deny its removals unless they run with --cell %s=...", s.Cell, s.Cell))
 	}
 	if s.Request.Operation == v1alpha1.OperationEvict {

@@ -5,10 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -23,51 +21,11 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/explain"
 )
 
-// Patience is how long Read waits for a core. The webhook needs about as long to know that a core does not answer.
-const Patience = 5 * time.Second
-
-// SilentCoreError is the error of reading a core that does not answer.
-type SilentCoreError struct {
-	Core string
-	Err  error
-}
-
-func (e *SilentCoreError) Error() string {
-	return fmt.Sprintf("core cluster %q does not answer: %v", e.Core, e.Err)
-}
-
-func (e *SilentCoreError) Unwrap() error { return e.Err }
-
 // Core is a core cluster.
 type Core struct {
 	// Name is the name that the webhooks use for the core.
 	Name string
 	client.Reader
-}
-
-// readPatiently is read, which it does not wait for longer than Patience. The error is a SilentCoreError if the core does not answer. A reader that discovers
-// the API first does not end with its context.
-func (c Core) readPatiently(ctx context.Context, namespaces []string) (explain.Core, error) {
-	ctx, cancel := context.WithTimeout(ctx, Patience)
-	defer cancel()
-	type result struct {
-		core explain.Core
-		err  error
-	}
-	answered := make(chan result, 1)
-	go func() {
-		core, err := c.read(ctx, namespaces)
-		answered <- result{core, err}
-	}()
-	select {
-	case r := <-answered:
-		if unanswered := (*url.Error)(nil); errors.As(r.err, &unanswered) {
-			return r.core, &SilentCoreError{c.Name, unanswered}
-		}
-		return r.core, r.err
-	case <-ctx.Done():
-		return explain.Core{}, &SilentCoreError{c.Name, ctx.Err()}
-	}
 }
 
 // read reads the Cells of the core and its protectors in the given namespaces.
@@ -115,46 +73,24 @@ func NewCluster(cell string, config *rest.Config) (*Cluster, error) {
 	return &Cluster{Cell: cell, Client: c, nodes: nodes, shares: shares}, err
 }
 
-// Pod reads the state that the answer to a removal depends on. If it cannot read the webhooks, it adds a note instead of failing. If a core does not answer,
-// the situation says so.
+// Pod reads the state that the answer to a removal depends on. If it cannot read the webhooks, it adds a note instead of failing.
 func Pod(
 	ctx context.Context, cores []Core, cluster *Cluster, namespace, name string, operation v1alpha1.Operation,
 ) (s explain.Situation, notes []string, err error) {
-	var read []explain.Core
-	var pod *corev1.Pod
-	var node explain.Node
-	var hooks []webhookconfig.Hook
-	var silent *SilentCoreError
-	var hooksErr error
-	var all errgroup.Group
-	all.Go(func() (err error) {
-		if read, notes, err = Read(ctx, cores, cluster, namespace); errors.As(err, &silent) {
-			return nil
-		}
-		return err
-	})
-	all.Go(func() (err error) {
-		if pod, err = cluster.Client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{}); err != nil {
-			return fmt.Errorf("read the pod from cell %q: %w", cluster.Cell, err)
-		}
-		node = cluster.Node(ctx, pod.Spec.NodeName)
-		return nil
-	})
-	all.Go(func() error {
-		hooks, hooksErr = cluster.Hooks(ctx, namespace, operation)
-		return nil
-	})
-	if err := all.Wait(); err != nil {
+	pod, err := cluster.Client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return s, nil, fmt.Errorf("read the pod from cell %q: %w", cluster.Cell, err)
+	}
+	read, notes, err := Read(ctx, cores, cluster, namespace)
+	if err != nil {
 		return s, nil, err
 	}
-	if hooksErr != nil {
-		notes = append(notes, "cannot determine whether the API server calls Breakwater: "+hooksErr.Error())
+	hooks, err := cluster.Hooks(ctx, namespace, operation)
+	if err != nil {
+		notes = append(notes, "cannot determine whether the API server calls Breakwater: "+err.Error())
 	}
-	s = NewSituation(read, cluster.Cell, pod, node, operation, hooks)
-	s.HooksUnknown = hooksErr != nil
-	if silent != nil {
-		s.SilentCore = silent.Core
-	}
+	s = NewSituation(read, cluster.Cell, pod, cluster.Node(ctx, pod.Spec.NodeName), operation, hooks)
+	s.HooksUnknown = err != nil
 	return s, notes, nil
 }
 

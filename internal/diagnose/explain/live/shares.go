@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
-	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -19,34 +19,23 @@ import (
 const shareCore = "shares"
 
 // Read reads the Cells of core clusters and their protectors in the given namespaces, and the shares of the cell in its cluster, unless cores include
-// them. A cell with shares decides without a core that does not answer, so then only the shares are read. notes say what could not be read. With a
-// SilentCoreError it returns what the other clusters answered.
+// them. A cell with shares decides without a core that does not answer, so then only the shares are read. notes say what could not be read.
 func Read(ctx context.Context, cores []Core, cluster *Cluster, namespaces ...string) (all []explain.Core, notes []string, err error) {
-	var shares explain.Core
-	var sharesErr error
-	read, errs := make([]explain.Core, len(cores)), make([]error, len(cores))
-	var reads sync.WaitGroup
-	reads.Go(func() { shares, sharesErr = cluster.readShares(ctx, namespaces) })
-	for i, core := range cores {
-		reads.Go(func() { read[i], errs[i] = core.readPatiently(ctx, namespaces) })
-	}
-	reads.Wait()
+	shares, sharesErr := cluster.readShares(ctx, namespaces)
 	if sharesErr != nil {
 		notes = append(notes, "cannot read the shares of the cell in its cluster: "+sharesErr.Error())
 	}
-	var silence error
-	for i, core := range cores {
-		var silent *SilentCoreError
-		switch err := errs[i]; {
-		case errors.As(err, &silent) && len(shares.Protectors) > 0:
+	for _, core := range cores {
+		read, err := core.read(ctx, namespaces)
+		var unanswered *url.Error
+		switch {
+		case errors.As(err, &unanswered) && len(shares.Protectors) > 0:
 			notes = append(notes, fmt.Sprintf("core cluster %q does not answer, so this is only what the shares of the cell decide. "+
-				"Webhooks deny removals of pods that other PodProtectors of the core cover (%v)", core.Name, silent.Err))
-		case errors.As(err, &silent):
-			silence = err
+				"Webhooks deny removals of pods that other PodProtectors of the core cover (%v)", core.Name, unanswered))
 		case err != nil:
 			return nil, nil, err
 		default:
-			all = append(all, read[i])
+			all = append(all, read)
 		}
 	}
 	shares.Protectors = slices.DeleteFunc(shares.Protectors, func(share *v1alpha1.PodProtector) bool {
@@ -57,7 +46,7 @@ func Read(ctx context.Context, cores []Core, cluster *Cluster, namespaces ...str
 	if len(shares.Protectors) > 0 {
 		all = append(all, shares)
 	}
-	return all, notes, silence
+	return all, notes, nil
 }
 
 // readShares reads the shares of the cell. A cluster that does not serve PodProtectors has none.
