@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -76,7 +77,7 @@ func (c *clusterFinder) CurrentConfig() (*rest.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("current context: %w", err)
 	}
-	return withUserAgent(config), nil
+	return c.configure(config), nil
 }
 
 // configFor returns the client configuration of another cluster than that of the current context. It keeps the impersonated user, but not
@@ -93,12 +94,15 @@ func (c *clusterFinder) configFor(kubeconfig, kubeContext string) (*rest.Config,
 	if err != nil {
 		return nil, err
 	}
-	return withUserAgent(config), nil
+	return c.configure(config), nil
 }
 
-// withUserAgent sets the user agent. It disables client-side rate limiting, because a command sends few requests.
-func withUserAgent(config *rest.Config) *rest.Config {
+// configure sets the user agent, and limits how long reads wait for a response. It disables client-side rate limiting, because a command sends few
+// requests.
+func (c *clusterFinder) configure(config *rest.Config) *rest.Config {
 	config.QPS, config.UserAgent = -1, "kubectl-breakwater/"+version.String()
+	limit := c.Limit()
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &responseLimit{next, limit} })
 	return config
 }
 
