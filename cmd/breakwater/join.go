@@ -32,7 +32,8 @@ func joinCommand() *cobra.Command {
 		Long: `Creates the objects that Breakwater's components in a core and in a worker need to reach each other:
 
   in the core    Secret cell-<cell> with a kubeconfig of the worker, and a Cell that names it
-  in the worker  Secret core-<core> with a kubeconfig of the core
+  in the worker  Secret core-<core> with a kubeconfig of the core, and ConfigMap breakwater-core, with which kubectl breakwater finds the core:
+                 its URL, the UID of its kube-system and the name of your context. All authenticated users of the worker may read it
 
 Each kubeconfig has a token of a ServiceAccount with the least permissions. In the worker it is the ServiceAccount of the chart
 (access.enabled: true). In the core it is one for this cell, breakwater-access-<cell>, which join creates and binds to a ClusterRole
@@ -121,6 +122,7 @@ func (f *joinFlags) joiner(command *cobra.Command) (*join.Joiner, error) {
 		if c.cluster.Config, err = connection(c.connection); err != nil {
 			return nil, fmt.Errorf("--%skubeconfig: %w", c.prefix, err)
 		}
+		c.cluster.Context = c.connection.ContextName()
 		if c.ca == "" {
 			continue
 		}

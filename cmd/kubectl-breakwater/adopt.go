@@ -107,7 +107,7 @@ func (f *adoptFlags) config(ctx context.Context) (*rest.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	at, err := f.clusters.Cell(ctx, f.cell, cores)
+	at, err := f.clusters.Cell(ctx, f.cell, knownCores(cores))
 	return at.Config, err
 }
 

@@ -53,8 +53,8 @@ func (c *clusterFinder) CurrentCell(ctx context.Context) (cellCluster, error) {
 	return cellCluster{names[0], config, fromCurrentContext}, nil
 }
 
-// Cell returns the cluster of the named cell. It reads the Cell from the cores if needed.
-func (c *clusterFinder) Cell(ctx context.Context, name string, cores []core) (cellCluster, error) {
+// Cell returns the cluster of the named cell. It waits for the cores, and reads the Cell from them, only if needed.
+func (c *clusterFinder) Cell(ctx context.Context, name string, cores coreFuture) (cellCluster, error) {
 	kubeContext, err := c.cellContext(name)
 	if err != nil {
 		return cellCluster{}, err
@@ -74,7 +74,10 @@ func (c *clusterFinder) Cell(ctx context.Context, name string, cores []core) (ce
 	if slices.Contains(configured, name) {
 		return cellCluster{name, config, fromCurrentContext}, nil
 	}
-	config, err = c.configFromSecret(ctx, name, cores)
+	all, err := cores()
+	if err == nil {
+		config, err = c.configFromSecret(ctx, name, all)
+	}
 	if err != nil {
 		return cellCluster{}, fmt.Errorf("cannot connect to the cluster of cell %q: set --cell-context %s=CONTEXT, or switch to the context of that cluster (%w)",
 			name, name, errors.Join(listErr, err))
@@ -131,7 +134,7 @@ func (c *clusterFinder) configFromSecret(ctx context.Context, name string, cores
 			if err != nil {
 				return nil, err
 			}
-			config = withUserAgent(config)
+			config = c.configure(config)
 			config.Timeout = current.Timeout
 			return config, nil
 		}

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -32,6 +32,8 @@ type clusterFinder struct {
 	coreKubeconfig string
 	cores          []string
 	cellContexts   []string
+	// report, if set, receives how the core was found if no flag says it.
+	report func(format string, arguments ...any)
 }
 
 // core is a core cluster. Its name is empty if there is only one.
@@ -76,7 +78,7 @@ func (c *clusterFinder) CurrentConfig() (*rest.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("current context: %w", err)
 	}
-	return withUserAgent(config), nil
+	return c.configure(config), nil
 }
 
 // configFor returns the client configuration of another cluster than that of the current context. It keeps the impersonated user, but not
@@ -93,19 +95,24 @@ func (c *clusterFinder) configFor(kubeconfig, kubeContext string) (*rest.Config,
 	if err != nil {
 		return nil, err
 	}
-	return withUserAgent(config), nil
+	return c.configure(config), nil
 }
 
-// withUserAgent sets the user agent. It disables client-side rate limiting, because a command sends few requests.
-func withUserAgent(config *rest.Config) *rest.Config {
+// configure sets the user agent, and limits how long reads wait for a response. It disables client-side rate limiting, because a command sends few
+// requests.
+func (c *clusterFinder) configure(config *rest.Config) *rest.Config {
 	config.QPS, config.UserAgent = -1, "kubectl-breakwater/"+version.String()
+	limit := c.Limit()
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &responseLimit{next, limit} })
 	return config
 }
 
-// Cores returns all core clusters, at least one. Flags replace both variables of the environment.
+// Cores returns all core clusters, at least one. Flags replace both variables of the environment, which replace what the current context's cluster
+// names.
 func (c *clusterFinder) Cores(ctx context.Context) ([]core, error) {
 	if len(c.cores) == 0 && c.coreContext == "" && c.coreKubeconfig == "" {
 		if only := (coreLocation{os.Getenv(coreContextVariable), os.Getenv(coreKubeconfigVariable)}); only != (coreLocation{}) {
+			c.reportCore(cmp.Or(only.context, only.kubeconfig), "set by %s", strings.Join(only.variables(), " and "))
 			return c.onlyCore(only, coreContextVariable+"=", coreKubeconfigVariable+"=")
 		}
 	}
@@ -125,6 +132,17 @@ const coreContextVariable, coreKubeconfigVariable = "BREAKWATER_CORE_CONTEXT", "
 
 // coreLocation locates the only core cluster.
 type coreLocation struct{ context, kubeconfig string }
+
+// variables returns the variables of the environment that have a value.
+func (l coreLocation) variables() (names []string) {
+	if l.context != "" {
+		names = append(names, coreContextVariable)
+	}
+	if l.kubeconfig != "" {
+		names = append(names, coreKubeconfigVariable)
+	}
+	return names
+}
 
 // onlyCore returns the only core cluster. contextName and kubeconfigName precede its location in errors.
 func (c *clusterFinder) onlyCore(at coreLocation, contextName, kubeconfigName string) ([]core, error) {
@@ -175,25 +193,6 @@ func newCore(name string, config *rest.Config) (core, error) {
 	return core{WithWatch: c, Name: name, Config: config}, err
 }
 
-// currentCore returns the current context as the core cluster, if it is one.
-func (c *clusterFinder) currentCore(ctx context.Context) ([]core, error) {
-	config, err := c.CurrentConfig()
-	if err != nil {
-		return nil, err
-	}
-	serves, err := servesCells(ctx, config)
-	if err != nil {
-		return nil, fmt.Errorf("check whether the current context is a core cluster: %w", withRemedy(config, err))
-	}
-	if !serves {
-		return nil, fmt.Errorf("%s is not a core cluster of Breakwater: it does not serve Cells (%s). Select the core cluster with --core-context CONTEXT "+
-			"(or BREAKWATER_CORE_CONTEXT), --core-kubeconfig FILE, or --core NAME=KUBECONFIG for each of several%s",
-			c.currentContext(), v1alpha1.GroupVersion, c.otherContexts())
-	}
-	one, err := newCore("", config)
-	return []core{one}, err
-}
-
 func servesCells(ctx context.Context, config *rest.Config) (bool, error) {
 	discoveryClient, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
@@ -215,20 +214,4 @@ func (c *clusterFinder) currentContext() string {
 		return fmt.Sprintf("context %q", name)
 	}
 	return "the current context"
-}
-
-// otherContexts lists the other contexts of the kubeconfig as suggestions.
-func (c *clusterFinder) otherContexts() string {
-	file, err := c.current.ToRawKubeConfigLoader().RawConfig()
-	current := cmp.Or(*c.current.Context, file.CurrentContext)
-	others := slices.DeleteFunc(slices.Sorted(maps.Keys(file.Contexts)), func(name string) bool { return name == current })
-	if err != nil || len(others) == 0 {
-		return ""
-	}
-	const limit = 10
-	text := strings.Join(others[:min(len(others), limit)], ", ")
-	if len(others) > limit {
-		text += fmt.Sprintf(" and %d more", len(others)-limit)
-	}
-	return ". Other contexts of your kubeconfig: " + text
 }

@@ -229,7 +229,7 @@ func TestCellClusters(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := of.Cell(t.Context(), c.cell, cores)
+			got, err := of.Cell(t.Context(), c.cell, knownCores(cores))
 			wantErrors(t, err, c.errs)
 			if err == nil && (got.Config.Host != c.host || got.Source != c.found || got.Cell != c.cell) {
 				t.Errorf("Cell() = %+v, want host %s from %s", got, c.host, c.found)

@@ -57,7 +57,7 @@ The exit code is 0 without problems, 1 with a problem, and 2 without problems if
 	flags := command.Flags()
 	flags.StringArrayVar(&f.cells, "cell", nil, "check only the cluster of this `cell`, and the core clusters; may be repeated")
 	flags.StringSliceVar(&f.checks, "check", nil, "run only these `checks`: "+strings.Join(doctor.Checks(), ", "))
-	flags.DurationVar(&f.timeout, "timeout", 10*time.Second, "timeout for each cluster; clusters are checked concurrently")
+	flags.DurationVar(&f.timeout, "timeout", 10*time.Second, "timeout of all checks, which run concurrently; a cluster that does not answer within --request-timeout (5s) ends its own checks")
 	_ = command.RegisterFlagCompletionFunc("cell", p.completeCells)
 	_ = command.RegisterFlagCompletionFunc("check", cobra.FixedCompletions(doctor.Checks(), cobra.ShellCompDirectiveNoFileComp))
 	return command

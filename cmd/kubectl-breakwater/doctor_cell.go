@@ -15,7 +15,7 @@ import (
 )
 
 // readCell reads the state of the cluster of a cell.
-func (f *doctorFlags) readCell(ctx context.Context, c doctor.Cell, cores []core) doctor.Cell {
+func (f *doctorFlags) readCell(ctx context.Context, c doctor.Cell, cores coreFuture) doctor.Cell {
 	at, err := f.clusters.Cell(ctx, c.Name, cores)
 	if err != nil {
 		c.ConnectErr = err

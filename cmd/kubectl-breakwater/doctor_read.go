@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
-	"slices"
 	"sync"
 	"time"
 
@@ -15,57 +14,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/crds"
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/doctor"
-	"github.com/breakwater-k8s/breakwater/internal/telemetry/version"
 )
-
-// read reads the state of all clusters concurrently.
-func (f *doctorFlags) read(ctx context.Context) (*doctor.Inspection, error) {
-	var cores []core
-	var err error
-	withTimeout(ctx, f.timeout, func(ctx context.Context) { cores, err = f.clusters.Cores(ctx) })
-	if err != nil {
-		return nil, err
-	}
-	r := &doctor.Inspection{Version: version.String(), Cores: make([]doctor.Core, len(cores))}
-	if r.Definitions, err = ownDefinitions(); err != nil {
-		return nil, err
-	}
-	forEachConcurrently(cores, func(i int, c core) {
-		withTimeout(ctx, f.timeout, func(ctx context.Context) { r.Cores[i] = f.readCore(ctx, c) })
-	})
-	r.Cells = f.cellsToCheck(r.Cores)
-	if len(r.Cells) == 0 { // no core reports Cells
-		withTimeout(ctx, f.timeout, func(ctx context.Context) {
-			if here, err := f.clusters.CurrentCell(ctx); err == nil {
-				r.Cells = []doctor.Cell{{Name: here.Cell}}
-			}
-		})
-	}
-	forEachConcurrently(r.Cells, func(i int, c doctor.Cell) {
-		withTimeout(ctx, f.timeout, func(ctx context.Context) { r.Cells[i] = f.readCell(ctx, c, cores) })
-	})
-	r.Now = f.now()
-	return r, nil
-}
-
-// cellsToCheck returns the cells to check: those of the flags, or all Cells of the cores.
-func (f *doctorFlags) cellsToCheck(cores []doctor.Core) (all []doctor.Cell) {
-	for _, name := range f.cells {
-		all = append(all, doctor.Cell{Name: name})
-	}
-	for i := range cores {
-		for j := range cores[i].Cells.Value {
-			c := &cores[i].Cells.Value[j]
-			at := slices.IndexFunc(all, func(other doctor.Cell) bool { return other.Name == c.Name })
-			if at < 0 && len(f.cells) == 0 {
-				all = append(all, doctor.Cell{Name: c.Name, Namespaces: c.Spec.Namespaces})
-			} else if at >= 0 {
-				all[at].Namespaces = c.Spec.Namespaces
-			}
-		}
-	}
-	return all
-}
 
 // ownDefinitions returns the CRDs of this version.
 func ownDefinitions() (all []apiextensionsv1.CustomResourceDefinition, err error) {
@@ -98,12 +47,6 @@ func forEachConcurrently[T any](all []T, visit func(i int, one T)) {
 
 // runConcurrently runs all functions concurrently and waits.
 func runConcurrently(all ...func()) { forEachConcurrently(all, func(_ int, run func()) { run() }) }
-
-func withTimeout(ctx context.Context, timeout time.Duration, run func(context.Context)) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	run(ctx)
-}
 
 func readResult[T any](value T, err error) doctor.Result[T] {
 	return doctor.Result[T]{Value: value, Err: err}

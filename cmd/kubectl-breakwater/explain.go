@@ -1,15 +1,14 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/cli"
@@ -41,7 +40,11 @@ The command assumes that an update or resize restarts the pod's first container.
 to patch pods; a resize halves a resource whose change restarts the container. The command assumes that a relabel takes the pod out of the coverage
 of all protectors; with --ask it removes all labels of the pod.
 
-The exit code is 0 if the removal is allowed, 2 if it would be denied, and 3 if the answer of --ask differs.`,
+The command reads all clusters concurrently and waits for them at most 5 seconds in total, or --request-timeout. If the core does not answer, it shows
+what the cell's cluster knows. Some verdicts need no core: those of terminating, finished and unscheduled pods, of break-glass, and of removals for which
+the API server calls no webhook.
+
+The exit code is 0 if the removal is allowed, 2 if it would be denied, 3 if the answer of --ask differs, and 1 if the verdict is unknown.`,
 		Example: `  kubectl breakwater explain pod/web-0 -n shop
   kubectl breakwater explain pod/web-0 -n shop --operation evict --ask --context worker-1 --core-context hub`,
 		Args:              cobra.RangeArgs(1, 2),
@@ -123,17 +126,11 @@ func (f *explainFlags) run(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	at, err := f.openCell(ctx, f.cell)
+	at, e, err := f.explainPod(ctx, f.cell, namespace, name, operation)
 	if err != nil {
 		return err
 	}
-	situation, notes, err := live.Pod(ctx, at.cores, at.Cluster, namespace, name, operation)
-	if err != nil {
-		return withRemedy(at.config, err)
-	}
-	e := explain.Pod(situation)
-	e.Notes = append(notes, e.Notes...)
-	if f.ask {
+	if f.ask && !e.IsUnknown() {
 		if err := live.RecordAnswer(&e, at.DryRun(ctx, namespace, name, operation)); err != nil {
 			return withRemedy(at.config, err)
 		}
@@ -143,6 +140,8 @@ func (f *explainFlags) run(ctx context.Context, name string) error {
 		return err
 	}
 	switch {
+	case e.IsUnknown():
+		return fmt.Errorf("the verdict is unknown: %s", e.CoresUnread)
 	case e.Answer != nil && !e.Answer.Agrees:
 		return cli.ExitError{Code: 3, Err: errors.New("the API server's answer differs from the explanation")}
 	case e.Answer != nil && e.Answer.OfBudget:
@@ -153,34 +152,32 @@ func (f *explainFlags) run(ctx context.Context, name string) error {
 	return nil
 }
 
-// cellAccess is a cell's cluster and the cores that protect its pods.
-type cellAccess struct {
-	*live.Cluster
-	cores  []live.Core
-	config *rest.Config
-	source connectionSource
+// explainPod reads the state that the answer depends on, for at most the limit of the command, and explains the answer.
+func (p *plugin) explainPod(ctx context.Context, cell, namespace, name string, operation v1alpha1.Operation) (cellAccess, explain.Explanation, error) {
+	reading, cancel := context.WithTimeout(ctx, p.clusters.Limit())
+	defer cancel()
+	at, err := p.findCell(reading, cell)
+	if err != nil {
+		return at, explain.Explanation{}, err
+	}
+	situation, notes, err := p.readPod(reading, at, namespace, name, operation)
+	if err != nil {
+		return at, explain.Explanation{}, withRemedy(at.config, err)
+	}
+	e := explain.Pod(situation)
+	e.Notes = append(notes, e.Notes...)
+	return at, e, nil
 }
 
-// openCell returns the named cell, or else the cell of the current context.
-func (p *plugin) openCell(ctx context.Context, cell string) (cellAccess, error) {
-	cores, err := p.clusters.Cores(ctx)
-	if err != nil {
-		return cellAccess{}, err
-	}
-	found, err := cellCluster{}, error(nil)
-	if cell == "" {
-		found, err = p.clusters.CurrentCell(ctx)
-	} else {
-		found, err = p.clusters.Cell(ctx, cell, cores)
-	}
-	if err != nil {
-		return cellAccess{}, err
-	}
-	at := cellAccess{config: found.Config, source: found.Source}
-	for _, core := range cores {
-		// This is the chart's default name of the only core (core.name).
-		at.cores = append(at.cores, live.Core{Name: cmp.Or(core.Name, "core"), Reader: core})
-	}
-	at.Cluster, err = live.NewCluster(found.Cell, found.Config)
-	return at, err
+// readPod reads the situation of a pod. If it has to wait for a core, it reports that with what it knows.
+func (p *plugin) readPod(ctx context.Context, at cellAccess, namespace, name string, operation v1alpha1.Operation) (explain.Situation, []string, error) {
+	end, _ := ctx.Deadline()
+	reader := live.Reader{Cores: at.cores, Cluster: at.Cluster, NoticeAfter: p.clusters.noticeAfter(), Waiting: func(known explain.Situation) {
+		webhooks := webhookLines(explain.Explanation{Cell: at.Cell, Asked: known.Asked(), Hooks: known.Hooks})
+		p.note("waiting for the core cluster, for at most %s; known so far: pod %s/%s exists in cell %s, webhooks: %s",
+			time.Until(end).Round(100*time.Millisecond), namespace, name, at.Cell, strings.Join(webhooks, "; "))
+	}}
+	s, notes, err := reader.Pod(ctx, namespace, name, operation)
+	s.CoresErr = withRemedy(at.config, s.CoresErr)
+	return s, notes, err
 }

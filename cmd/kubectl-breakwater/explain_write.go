@@ -32,6 +32,8 @@ func explanationText(e explain.Explanation, wide, coloured bool) string {
 		for _, p := range e.Protectors {
 			b.WriteString(protectorText(p, wide, coloured))
 		}
+	} else if e.CoresUnread != "" {
+		b.WriteString("\n" + wrapText("The protectors are unknown: "+e.CoresUnread, "", 100) + "\n")
 	} else {
 		b.WriteString("\nNo protector covers the pod.\n")
 	}
@@ -49,6 +51,10 @@ func explanationText(e explain.Explanation, wide, coloured bool) string {
 
 func verdictText(e explain.Explanation, coloured bool) string {
 	switch {
+	case e.IsUnknown():
+		return warn.apply("unknown, because no core cluster could be read", coloured)
+	case e.CoresUnread != "" && e.Asked == explain.AskedNo:
+		return warn.apply("allowed: the API server does not call Breakwater", coloured)
 	case e.Asked == explain.AskedNo:
 		return warn.apply("allowed: the API server does not call Breakwater", coloured) + fmt.Sprintf(" (the webhook would answer %s)", e.Verdict)
 	case e.Asked == explain.AskedUnknown && !e.Allowed:

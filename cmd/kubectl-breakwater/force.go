@@ -39,7 +39,8 @@ func forceCommand(p *plugin) *cobra.Command {
 (` + v1alpha1.AnnotationForceReason + `). The webhook then allows every client to remove the pod. It records the user, the
 overridden denials and the reason in the protector's event RemovalForced, in its own log and in the audit log of the cell's API server.
 
-The command also works while no core cluster is reachable; it then cannot show the protectors. It does not annotate a pod whose removal is allowed.`,
+The command also works while no core cluster is reachable; it then cannot show the protectors. It waits for the core at most 5 seconds, or
+--request-timeout. It does not annotate a pod whose removal is allowed.`,
 		Example:           `  kubectl breakwater force pod/web-0 -n shop --reason "INC-4711: its node is on fire" --delete`,
 		Args:              cobra.RangeArgs(1, 2),
 		ValidArgsFunction: p.completePods,
@@ -68,15 +69,17 @@ func (f *forceFlags) run(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	at, err := f.openCellWithoutCores(ctx, f.cell)
+	reading, cancel := context.WithTimeout(ctx, f.clusters.Limit())
+	defer cancel()
+	at, err := f.findCellOrHere(reading)
 	if err != nil {
 		return err
 	}
-	pod, err := at.Client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+	pod, err := at.Client.CoreV1().Pods(namespace).Get(reading, name, metav1.GetOptions{})
 	if err != nil {
 		return withRemedy(at.config, fmt.Errorf("read the pod from cell %q: %w", at.Cell, err))
 	}
-	overrides, err := f.preview(ctx, at, pod)
+	overrides, err := f.preview(reading, at, pod)
 	if err != nil || !overrides && !f.remove {
 		return err
 	}
@@ -106,31 +109,28 @@ func (f *forceFlags) run(ctx context.Context, name string) error {
 	return err
 }
 
-// openCellWithoutCores is like openCell, but works without cores if they are unreachable.
-func (p *plugin) openCellWithoutCores(ctx context.Context, cell string) (cellAccess, error) {
-	at, err := p.openCell(ctx, cell)
+// findCellOrHere is like findCell, but returns the cluster of the current context, and no cores, if the cell cannot be found.
+func (f *forceFlags) findCellOrHere(ctx context.Context) (cellAccess, error) {
+	at, err := f.findCell(ctx, f.cell)
 	if err == nil {
 		return at, nil
 	}
-	config, here := p.clusters.CurrentConfig()
+	config, here := f.clusters.CurrentConfig()
 	if here != nil {
 		return cellAccess{}, here
 	}
-	p.note("cannot determine which protectors the removal would override: %v", err)
-	if found, err := p.clusters.CurrentCell(ctx); cell == "" && err == nil {
-		cell = found.Cell
-	}
+	f.note("cannot determine which protectors the removal would override: %v", err)
 	at = cellAccess{config: config, source: fromCurrentContext}
-	at.Cluster, err = live.NewCluster(cmp.Or(cell, "here"), config)
+	at.Cluster, err = live.NewCluster(cmp.Or(f.cell, "here"), config)
 	return at, err
 }
 
 // preview prints which protectors the removal would override. overrides is false if none deny it.
 func (f *forceFlags) preview(ctx context.Context, at cellAccess, pod *corev1.Pod) (overrides bool, err error) {
-	if len(at.cores) == 0 {
+	if at.cores == nil { // the cell is unknown, and so are its webhooks
 		return true, nil
 	}
-	situation, notes, err := live.Pod(ctx, at.cores, at.Cluster, pod.Namespace, pod.Name, v1alpha1.OperationDelete)
+	situation, notes, err := f.readPod(ctx, at, pod.Namespace, pod.Name, v1alpha1.OperationDelete)
 	if err != nil {
 		f.note("cannot determine which protectors the removal would override: %v", err)
 		return true, nil
@@ -142,6 +142,10 @@ func (f *forceFlags) preview(ctx context.Context, at cellAccess, pod *corev1.Pod
 	e.Notes, e.Remedies = append(notes, e.Notes...), nil
 	if _, err := io.WriteString(f.Out, explanationText(printable.Value(e), false, f.coloured(f.Out))+"\n"); err != nil {
 		return false, err
+	}
+	if e.IsUnknown() {
+		f.note("cannot determine which protectors the removal would override: %v", situation.CoresErr)
+		return true, nil
 	}
 	if e.IsAdmitted() {
 		_, err = fmt.Fprintln(f.Out, "The removal is allowed: break-glass is not needed.")

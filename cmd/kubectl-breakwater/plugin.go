@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,6 +21,8 @@ type plugin struct {
 	colour string
 	// locations are the flags that commands in the output need. Both streams share them.
 	locations *locations
+	// notes serializes notes, which several goroutines write.
+	notes sync.Mutex
 }
 
 // newPlugin makes all output to the streams printable. Tables and lines are built from printable values in addition, because only there
@@ -52,6 +55,9 @@ func (p *plugin) bind(root *cobra.Command) {
 // prepare takes the flags of a command that is about to run. It returns an error if those that all commands share are invalid.
 func (p *plugin) prepare(running *cobra.Command) error {
 	*p.locations = newLocations(running)
+	if running.Name() != cobra.ShellCompRequestCmd {
+		p.clusters.report = p.message
+	}
 	if !slices.Contains(colours(), p.colour) {
 		return fmt.Errorf("--color %q: want auto, always or never", p.colour)
 	}
@@ -60,5 +66,12 @@ func (p *plugin) prepare(running *cobra.Command) error {
 
 // note reports omitted information. It ignores write errors.
 func (p *plugin) note(format string, arguments ...any) {
-	_, _ = fmt.Fprintf(p.ErrOut, "note: %s\n", printable.Line(fmt.Sprintf(format, arguments...)))
+	p.message("note: "+format, arguments...)
+}
+
+// message writes a line to the error stream. It ignores write errors.
+func (p *plugin) message(format string, arguments ...any) {
+	p.notes.Lock()
+	defer p.notes.Unlock()
+	_, _ = fmt.Fprintln(p.ErrOut, printable.Line(fmt.Sprintf(format, arguments...)))
 }

@@ -37,7 +37,11 @@ func podsToRemove(ctx context.Context, at cellAccess, pods []corev1.Pod, operati
 	if len(pods) == 0 {
 		return nil, nil, nil
 	}
-	cores, notes, err := live.Read(ctx, at.cores, at.Cluster, namespaces...)
+	found, err := at.cores()
+	if err != nil {
+		return nil, nil, err
+	}
+	cores, notes, err := live.Read(ctx, found, at.Cluster, namespaces...)
 	if err != nil {
 		return nil, nil, err
 	}

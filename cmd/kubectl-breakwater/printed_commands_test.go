@@ -2,11 +2,13 @@ package main
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 	"time"
 
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"github.com/breakwater-k8s/breakwater/internal/cli"
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/drain"
 )
 
@@ -67,4 +69,21 @@ func TestPlanSummary(t *testing.T) {
 			t.Errorf("planSummary() = %q, want %q", got, want)
 		}
 	}
+}
+
+// The error that ends a command has the flags of the command in the commands that it prints.
+func TestErrorsThatEndACommandLocateTheirCommands(t *testing.T) {
+	h := newHub(t)
+	streams, _, _, errOut := genericiooptions.NewTestIOStreams()
+	root := rootCommand(streams)
+	root.SetArgs(append([]string{"status", "none"}, h.flags...))
+	if code := cli.ExitCode(t.Context(), root); code != 1 {
+		t.Errorf("exit code %d, want 1", code)
+	}
+	want := "kubectl breakwater status --kubeconfig " + h.flags[1] + " -A"
+	if !strings.Contains(errOut.String(), want) {
+		t.Fatalf("error %q does not contain %q", errOut.String(), want)
+	}
+	_, _, err := runPlugin(t, "", strings.Fields(strings.TrimPrefix(want, "kubectl breakwater "))...)
+	wantErrors(t, err, nil)
 }

@@ -21,19 +21,26 @@ type ExitError struct {
 
 func (e ExitError) Error() string { return e.Err.Error() }
 
-// Run runs a program until it ends or receives SIGINT or SIGTERM.
+// Run runs a program until it ends or receives SIGINT or SIGTERM, and exits.
 func Run(root *cobra.Command) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	code := ExitCode(ctx, root)
+	stop()
+	os.Exit(code)
+}
+
+// ExitCode runs a program and returns its exit code. It writes the error that ends the program to the error stream of root, so that the error passes
+// the same writer as all other messages.
+func ExitCode(ctx context.Context, root *cobra.Command) int {
 	root.SetFlagErrorFunc(suggestFlag)
 	err := execute(ctx, root)
-	stop()
 	if err == nil {
-		return
+		return 0
 	}
-	fmt.Fprintf(os.Stderr, "%s: %s\n", root.CommandPath(), printable.Text(err.Error()))
+	_, _ = fmt.Fprintf(root.ErrOrStderr(), "%s: %s\n", root.CommandPath(), printable.Text(err.Error()))
 	var exit ExitError
 	if errors.As(err, &exit) {
-		os.Exit(exit.Code)
+		return exit.Code
 	}
-	os.Exit(1)
+	return 1
 }

@@ -44,6 +44,20 @@ func (c Connection) Config(component string) (*rest.Config, error) {
 	return config, nil
 }
 
+// ContextName returns the name of the connection's context; empty if it has none.
+func (c Connection) ContextName() string {
+	if c.Context != "" || c.Kubeconfig == InCluster {
+		return c.Context
+	}
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = c.Kubeconfig
+	file, err := rules.Load()
+	if err != nil {
+		return ""
+	}
+	return file.CurrentContext
+}
+
 func (c Connection) load() (*rest.Config, error) {
 	if c.Kubeconfig == InCluster {
 		config, err := rest.InClusterConfig()

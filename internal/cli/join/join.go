@@ -52,6 +52,9 @@ func (j *Joiner) Run(ctx context.Context) error {
 			return err
 		}
 		j.reportAccess(m)
+		if m.direction == WorkerToCore {
+			j.writeReference(ctx, m.link)
+		}
 	}
 	if err := j.revokePrevious(ctx, all); err != nil {
 		return err
@@ -178,7 +181,15 @@ func (j *Joiner) revokePrevious(ctx context.Context, all []*issuedAccess) error 
 
 func (j *Joiner) print(all []*issuedAccess) error {
 	for _, m := range all {
-		for _, object := range m.objects {
+		objects := m.objects
+		if m.direction == WorkerToCore {
+			reference, err := j.referenceObjects(m.link)
+			if err != nil {
+				return err
+			}
+			objects = append(objects, reference...)
+		}
+		for _, object := range objects {
 			raw, err := yaml.Marshal(object)
 			if err != nil {
 				return err

@@ -23,7 +23,9 @@ type connectedCluster struct {
 	// title is the display name. flag is the prefix of the flags that locate the cluster.
 	title, flag string
 	server      string
-	ca          []byte
+	// adminServer is the address that the administrator uses, and context the name of the administrator's context.
+	adminServer, context string
+	ca                   []byte
 	serverName  string
 	client      client.Client
 	clientset   kubernetes.Interface
@@ -50,7 +52,7 @@ func connect(ctx context.Context, c *Cluster, title, flag string) (*connectedClu
 	if err := rest.LoadTLSFiles(config); err != nil {
 		return nil, fmt.Errorf("%s: %w", title, err)
 	}
-	s := &connectedCluster{title: title, flag: flag, server: config.Host, ca: config.CAData, serverName: config.ServerName}
+	s := &connectedCluster{title: title, flag: flag, server: config.Host, adminServer: config.Host, context: c.Context, ca: config.CAData, serverName: config.ServerName}
 	if c.CA != nil {
 		s.ca = c.CA
 	}

@@ -44,7 +44,7 @@ func (o *Options) userObjects(l *link, kubeconfig []byte) []*unstructured.Unstru
 	return objects
 }
 
-// apply applies objects to a cluster. It does not take ownership of fields that other managers own.
+// apply applies objects to a cluster, as Owner unless an option names another manager. It does not take ownership of fields that other managers own.
 func (c *connectedCluster) apply(ctx context.Context, objects []*unstructured.Unstructured, options ...client.ApplyOption) error {
 	for _, object := range objects {
 		object = object.DeepCopy()
@@ -52,7 +52,7 @@ func (c *connectedCluster) apply(ctx context.Context, objects []*unstructured.Un
 		if namespace := object.GetNamespace(); namespace != "" {
 			name = object.GetKind() + " " + namespace + "/" + object.GetName()
 		}
-		err := c.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), append(options, client.FieldOwner(Owner))...)
+		err := c.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), append([]client.ApplyOption{client.FieldOwner(Owner)}, options...)...)
 		if apierrors.IsConflict(err) {
 			return fmt.Errorf("%s in %s is managed by another client, which would revert the change: change it there (--output yaml prints it), or delete it first: %w",
 				name, c.title, err)

@@ -35,6 +35,8 @@ type Cluster struct {
 	Server string
 	// CA holds the PEM certificates that verify that address. Nil means those of Config.
 	CA []byte
+	// Context is the name of the administrator's context, which helps users to find the core. It may be empty.
+	Context string
 }
 
 // Options configure a join.

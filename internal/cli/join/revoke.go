@@ -10,10 +10,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
-// Revoke deletes all tokens of the options' directions, and the kubeconfigs and the cell's account in the core that join created. The
-// Cell stays.
+// Revoke deletes all tokens of the options' directions, and the kubeconfigs, the cell's account in the core and the worker's reference to the core
+// that join created. The Cell stays.
 func (j *Joiner) Revoke(ctx context.Context) error {
 	links, err := j.connect(ctx)
 	if err != nil {
@@ -33,6 +34,9 @@ func (j *Joiner) Revoke(ctx context.Context) error {
 		}
 		if l.direction == CoreToWorker {
 			continue
+		}
+		if err := j.removeReference(ctx, l); err != nil { // it has no credentials
+			j.warn("ConfigMap %s/%s in %s still names the core: %v", j.Namespace, clusters.CoreReferences, l.user.title, err)
 		}
 		if err := j.removeAccount(ctx, l.issuer); err != nil {
 			return err

@@ -24,6 +24,8 @@ type Situation struct {
 	// why it is unknown which of them decide; the webhook then denies.
 	Covering    []removal.Charge
 	CoveringErr error
+	// CoresErr says why the core clusters could not be read. Covering then has only the shares of the cell.
+	CoresErr error
 	// ShareOwners are the protectors that gave the cell a share.
 	ShareOwners []*v1alpha1.PodProtector
 	// Belongs reports whether the pod belongs to the cell in any core.
@@ -45,7 +47,8 @@ const (
 	AskedUnknown Asked = "Unknown"
 )
 
-func (s Situation) webhookCalled() Asked {
+// Asked reports whether the cell's API server calls Breakwater for the removal.
+func (s Situation) Asked() Asked {
 	switch {
 	case s.HooksUnknown:
 		return AskedUnknown
@@ -54,6 +57,12 @@ func (s Situation) webhookCalled() Asked {
 	default:
 		return AskedNo
 	}
+}
+
+// NeedsCores reports whether the answer depends on the core clusters. It does not if the removal consumes no budget, is break-glass, or if the API
+// server calls no webhook for it.
+func (s Situation) NeedsCores() bool {
+	return !s.Request.IsAlwaysAllowed() && !s.Request.IsBreakGlass() && s.Asked() != AskedNo
 }
 
 // Explanation is the explanation of one removal. Its form in -o json and -o yaml is stable.
@@ -73,8 +82,10 @@ type Explanation struct {
 	// ForcedOver is the verdict that break-glass overrides for the pod.
 	ForcedOver removal.VerdictReason `json:"forcedOver,omitempty"`
 	// Passes says why the removal consumes no budget of any protector: the pod is terminating, has finished, or has no node.
-	Passes     string      `json:"passes,omitempty"`
-	Protectors []Protector `json:"protectors"`
+	Passes string `json:"passes,omitempty"`
+	// CoresUnread says why the core clusters could not be read. The protectors are then unknown.
+	CoresUnread string      `json:"coresUnread,omitempty"`
+	Protectors  []Protector `json:"protectors"`
 	// Remedies are changes that would admit the removal. Each is sufficient alone unless its text says otherwise.
 	Remedies []string `json:"remedies,omitempty"`
 	Notes    []string `json:"notes,omitempty"`
@@ -98,11 +109,20 @@ func Pod(s Situation) Explanation {
 	answer := s.decide()
 	e := Explanation{
 		Namespace: s.Request.Namespace, Pod: s.Request.PodName, Cell: s.Cell, Operation: s.Request.Operation,
-		Asked: s.webhookCalled(), Hooks: s.Hooks,
+		Asked: s.Asked(), Hooks: s.Hooks,
 		Allowed: answer.Allowed, Verdict: answer.Verdict, Passes: exemptReason(s.Request), Protectors: []Protector{},
 	}
 	if answer.Status != nil {
 		e.Message, e.Code = answer.Status.Message, answer.Status.Code
+	}
+	if s.CoresErr != nil {
+		e.CoresUnread = s.CoresErr.Error()
+	}
+	if e.IsUnknown() {
+		// The message would claim that the webhook cannot read the cores, which only this program knows of itself.
+		e.Message, e.Code = "", 0
+		e.Notes = append(e.Notes, "the webhook denies the removal if it cannot read the core clusters either; break-glass (kubectl breakwater force) always works")
+		return e
 	}
 	for _, charge := range sorted(s.Covering) {
 		e.Protectors = append(e.Protectors, s.explainProtector(charge, &e))
@@ -119,15 +139,19 @@ func Pod(s Situation) Explanation {
 
 // decide returns the answer of the webhook to a dry run.
 func (s Situation) decide() removal.Answer {
-	if s.CoveringErr == nil || s.Request.IsAlwaysAllowed() {
+	unknown := cmp.Or(s.CoveringErr, s.CoresErr)
+	if unknown == nil || s.Request.IsAlwaysAllowed() {
 		return removal.DecideDryRun(s.Covering, s.Belongs, s.Cell, s.Request, s.Now)
 	}
-	answer := removal.DenyUnknown(s.Request, s.CoveringErr)
+	answer := removal.DenyUnknown(s.Request, unknown)
 	if s.Request.IsBreakGlass() {
 		answer = answer.AdmitBreakGlass(s.Request.BreakGlassReason())
 	}
 	return answer
 }
+
+// IsUnknown reports whether the answer depends on core clusters that could not be read.
+func (e Explanation) IsUnknown() bool { return e.CoresUnread != "" && !e.IsAdmitted() }
 
 // IsAdmitted reports whether Breakwater does not prevent the removal.
 func (e Explanation) IsAdmitted() bool { return e.Allowed || e.Asked == AskedNo }
@@ -158,7 +182,7 @@ func (s Situation) notes() (all []string) {
 		hasKubeconfig = hasKubeconfig || cell != nil && cell.Spec.KubeconfigSecretRef != nil
 	}
 	hasShare := slices.ContainsFunc(s.Covering, func(c removal.Charge) bool { return c.Protector.Spec.ShareOf != nil })
-	if !hasKubeconfig && !hasShare { // the webhooks of a cell with shares run in its cluster
+	if !hasKubeconfig && !hasShare && s.CoresErr == nil { // the webhooks of a cell with shares run in its cluster
 		all = append(all, fmt.Sprintf("no core has a Cell %q with a kubeconfigSecretRef: webhooks deny its removals unless they run with --cell %s=...", s.Cell, s.Cell))
 	}
 	if s.Request.Operation == v1alpha1.OperationEvict {

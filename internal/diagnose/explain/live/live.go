@@ -25,6 +25,8 @@ import (
 type Core struct {
 	// Name is the name that the webhooks use for the core.
 	Name string
+	// Host is the address of its API server, for errors.
+	Host string
 	client.Reader
 }
 
@@ -71,27 +73,6 @@ func NewCluster(cell string, config *rest.Config) (*Cluster, error) {
 	}
 	shares, err := client.New(config, client.Options{Scheme: clusters.Scheme()})
 	return &Cluster{Cell: cell, Client: c, nodes: nodes, shares: shares}, err
-}
-
-// Pod reads the state that the answer to a removal depends on. If it cannot read the webhooks, it adds a note instead of failing.
-func Pod(
-	ctx context.Context, cores []Core, cluster *Cluster, namespace, name string, operation v1alpha1.Operation,
-) (s explain.Situation, notes []string, err error) {
-	pod, err := cluster.Client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
-	if err != nil {
-		return s, nil, fmt.Errorf("read the pod from cell %q: %w", cluster.Cell, err)
-	}
-	read, notes, err := Read(ctx, cores, cluster, namespace)
-	if err != nil {
-		return s, nil, err
-	}
-	hooks, err := cluster.Hooks(ctx, namespace, operation)
-	if err != nil {
-		notes = append(notes, "cannot determine whether the API server calls Breakwater: "+err.Error())
-	}
-	s = NewSituation(read, cluster.Cell, pod, cluster.Node(ctx, pod.Spec.NodeName), operation, hooks)
-	s.HooksUnknown = err != nil
-	return s, notes, nil
 }
 
 // NewSituation builds the situation of a pod.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -19,14 +20,21 @@ import (
 const shareCore = "shares"
 
 // Read reads the Cells of core clusters and their protectors in the given namespaces, and the shares of the cell in its cluster, unless cores include
-// them. A cell with shares decides without a core that does not answer, so then only the shares are read. notes say what could not be read.
+// them. A cell with shares decides without a core that does not answer, so then only the shares are read. It reads all clusters concurrently, and does
+// not wait for a core longer than ctx. notes say what could not be read.
 func Read(ctx context.Context, cores []Core, cluster *Cluster, namespaces ...string) (all []explain.Core, notes []string, err error) {
+	reads, errs := make([]explain.Core, len(cores)), make([]error, len(cores))
+	var running sync.WaitGroup
+	for i, core := range cores {
+		running.Go(func() { reads[i], errs[i] = core.readWithin(ctx, namespaces) })
+	}
 	shares, sharesErr := cluster.readShares(ctx, namespaces)
+	running.Wait()
 	if sharesErr != nil {
 		notes = append(notes, "cannot read the shares of the cell in its cluster: "+sharesErr.Error())
 	}
-	for _, core := range cores {
-		read, err := core.read(ctx, namespaces)
+	for i, core := range cores {
+		read, err := reads[i], errs[i]
 		var unanswered *url.Error
 		switch {
 		case errors.As(err, &unanswered) && len(shares.Protectors) > 0:
@@ -47,6 +55,25 @@ func Read(ctx context.Context, cores []Core, cluster *Cluster, namespaces ...str
 		all = append(all, shares)
 	}
 	return all, notes, nil
+}
+
+// readWithin is read, but returns when ctx ends: discovery of the client does not respect ctx.
+func (c Core) readWithin(ctx context.Context, namespaces []string) (explain.Core, error) {
+	type result struct {
+		core explain.Core
+		err  error
+	}
+	done := make(chan result, 1)
+	go func() {
+		core, err := c.read(ctx, namespaces)
+		done <- result{core, err}
+	}()
+	select {
+	case r := <-done:
+		return r.core, r.err
+	case <-ctx.Done():
+		return explain.Core{}, fmt.Errorf("read core cluster %q: %w", c.Name, &url.Error{Op: "Get", URL: c.Host, Err: ctx.Err()})
+	}
 }
 
 // readShares reads the shares of the cell. A cluster that does not serve PodProtectors has none.
