@@ -137,11 +137,11 @@ func TestInvalidValuesFailWithAReason(t *testing.T) {
 	}
 }
 
-// Releases of different roles can be installed in the same cluster.
+// Releases of different roles can be installed in the same cluster. A cell belongs to one of them.
 func TestObjectNamesOfTwoReleasesDiffer(t *testing.T) {
 	names := map[string]bool{}
 	for _, release := range []string{"east", "west"} {
-		text, err := helm(t, "template", release, "breakwater", "--namespace", release, "--values", "breakwater/ci/worker.yaml")
+		text, err := helm(t, "template", release, "breakwater", "--namespace", release, "--values", "breakwater/ci/worker.yaml", "--set", "cells[0].name="+release)
 		if err != nil {
 			t.Fatal(err)
 		}

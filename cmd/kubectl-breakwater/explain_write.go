@@ -27,14 +27,15 @@ func explanationText(e explain.Explanation, wide, coloured bool) string {
 	if e.Passes != "" {
 		b.WriteString("\nThe removal consumes no budget of any protector: " + e.Passes + "\n")
 	}
-	if len(e.Protectors) > 0 {
+	switch {
+	case len(e.Protectors) > 0:
 		b.WriteString("\n" + protectorsTable(e, coloured))
 		for _, p := range e.Protectors {
 			b.WriteString(protectorText(p, wide, coloured))
 		}
-	} else if e.CoresUnread != "" {
+	case e.CoresUnread != "":
 		b.WriteString("\n" + wrapText("The protectors are unknown: "+e.CoresUnread, "", 100) + "\n")
-	} else {
+	default:
 		b.WriteString("\nNo protector covers the pod.\n")
 	}
 	if len(e.Remedies) > 0 {

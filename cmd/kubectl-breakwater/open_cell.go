@@ -31,7 +31,8 @@ func (p *plugin) openCell(ctx context.Context, cell string) (cellAccess, error) 
 // findCell is like openCell, but does not wait for the cores, unless a core has the kubeconfig of the cell.
 func (p *plugin) findCell(ctx context.Context, cell string) (cellAccess, error) {
 	cores := p.clusters.startCores(ctx)
-	found, err := cellCluster{}, error(nil)
+	var found cellCluster
+	var err error
 	if cell == "" {
 		found, err = p.clusters.CurrentCell(ctx)
 	} else {

@@ -166,7 +166,7 @@ func TestExplainWithFrozenTLS(t *testing.T) {
 func TestResponseLimit(t *testing.T) {
 	frozen := newFrozenServer(t)
 	limited := &http.Client{Transport: &responseLimit{http.DefaultTransport, 50 * time.Millisecond}}
-	_, err := limited.Get(frozen.URL) //nolint:bodyclose,noctx // there is no body, and the limit is what ends the request
+	_, err := limited.Get(frozen.URL) //nolint:noctx // the limit is what ends the request
 	wantErrors(t, err, []string{"no response within 50ms", "deadline exceeded"})
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error %v is not a deadline", err)
@@ -177,7 +177,7 @@ func TestResponseLimit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err = limited.Do(request); !errors.Is(err, context.Canceled) { //nolint:bodyclose // there is no body
+	if _, err = limited.Do(request); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v of a canceled request, want that it was canceled", err)
 	}
 	// A stream that began is not limited.

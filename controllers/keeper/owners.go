@@ -1,7 +1,6 @@
 package keeper
 
 import (
-	"bytes"
 	"encoding/json"
 	"slices"
 
@@ -56,13 +55,13 @@ func withFieldsOf(entry, recorded metav1.ManagedFieldsEntry) metav1.ManagedField
 		return entry
 	}
 	var own, former fieldpath.Set
-	if own.FromJSON(bytes.NewReader(entry.FieldsV1.Raw)) != nil || former.FromJSON(bytes.NewReader(recorded.FieldsV1.Raw)) != nil {
+	if own.FromJSON(entry.FieldsV1.GetRawReader()) != nil || former.FromJSON(recorded.FieldsV1.GetRawReader()) != nil {
 		return entry
 	}
 	fields, err := own.Union(&former).ToJSON()
 	if err != nil {
 		return entry
 	}
-	entry.FieldsV1 = &metav1.FieldsV1{Raw: fields}
+	entry.FieldsV1 = metav1.NewFieldsV1(string(fields))
 	return entry
 }

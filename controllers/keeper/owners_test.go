@@ -78,7 +78,7 @@ func TestOwnersSurviveASecondLoss(t *testing.T) {
 func TestOwnersKeepWhatTheyWroteSinceTheRecreation(t *testing.T) {
 	entry := func(version, fields string) metav1.ManagedFieldsEntry {
 		return metav1.ManagedFieldsEntry{
-			Manager: "terraform", Operation: metav1.ManagedFieldsOperationApply, APIVersion: version, FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)},
+			Manager: "terraform", Operation: metav1.ManagedFieldsOperationApply, APIVersion: version, FieldsV1: metav1.NewFieldsV1(fields),
 		}
 	}
 	const recorded = `{"f:spec":{"f:minAvailable":{}}}`
@@ -97,7 +97,7 @@ func TestOwnersKeepWhatTheyWroteSinceTheRecreation(t *testing.T) {
 		}
 		var got []string
 		for _, owner := range restoredOwners(p) {
-			got = append(got, string(owner.FieldsV1.Raw))
+			got = append(got, owner.FieldsV1.GetRawString())
 		}
 		if diff := cmp.Diff(c.want, got); diff != "" {
 			t.Errorf("%s: the fields of the owners differ (-want +got):\n%s", claim, diff)

@@ -26,7 +26,7 @@ type answer struct {
 func (a answer) refused() bool { return a.status >= http.StatusBadRequest }
 
 // removal matches the line by which kubectl logs an answer, as of --v=6, if the request is an eviction or the deletion of a pod.
-var removal = regexp.MustCompile( //nolint:gochecknoglobals // a compiled constant
+var removal = regexp.MustCompile(
 	`"Response" verb="(?:DELETE" url="\S*/pods/[^/"?]+(?:\?[^"]*)?"|POST" url="\S*/eviction(?:\?[^"]*)?") status="(\d*)[^"]*" (?:headers=.* )?milliseconds=(\d+)`)
 
 // answers returns the answers to removals of pods that kubectl logged.
