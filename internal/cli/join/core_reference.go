@@ -47,7 +47,9 @@ func (o *Options) referenceObjects(l *link) ([]*unstructured.Unstructured, error
 }
 
 // referenceOwner is the field manager of one core's key, so that a join with another core keeps it.
-func (o *Options) referenceOwner() client.FieldOwner { return client.FieldOwner(Owner + "-" + o.CoreName) }
+func (o *Options) referenceOwner() client.FieldOwner {
+	return client.FieldOwner(Owner + "-" + o.CoreName)
+}
 
 // writeReference writes where the core is. Components do not need it, so that a failure is only a warning.
 func (j *Joiner) writeReference(ctx context.Context, l *link) {

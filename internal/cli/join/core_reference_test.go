@@ -54,7 +54,9 @@ func (l *fixture) references() map[string]clusters.NamedCoreReference {
 func TestJoinNamesTheCoreInTheWorker(t *testing.T) {
 	l := newFixture(t)
 	named := func(core, context string) func(*join.Joiner) {
-		return func(j *join.Joiner) { j.CoreName, j.Core.Context, j.Core.Server = core, context, "https://core.example:6443" }
+		return func(j *join.Joiner) {
+			j.CoreName, j.Core.Context, j.Core.Server = core, context, "https://core.example:6443"
+		}
 	}
 	skip := func(j *join.Joiner) { j.SkipCheck, j.Grace = true, 0 }
 	l.join(named("hub", "prod-core"), skip)

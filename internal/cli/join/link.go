@@ -26,9 +26,9 @@ type connectedCluster struct {
 	// adminServer is the address that the administrator uses, and context the name of the administrator's context.
 	adminServer, context string
 	ca                   []byte
-	serverName  string
-	client      client.Client
-	clientset   kubernetes.Interface
+	serverName           string
+	client               client.Client
+	clientset            kubernetes.Interface
 	// uid is the UID of the namespace kube-system.
 	uid string
 }
