@@ -60,7 +60,8 @@ func (j *Joiner) writeReference(ctx context.Context, l *link) {
 		}
 	}
 	if err != nil {
-		j.warn("users of the worker must name the core for kubectl breakwater (--core-context), because ConfigMap %s/%s was not written: %v", j.Namespace, clusters.CoreReferences, err)
+		j.warn("users of the worker must name the core for kubectl breakwater (--core-context), because ConfigMap %s/%s was not written: %v",
+			j.Namespace, clusters.CoreReferences, err)
 		return
 	}
 	j.printLine("  ConfigMap %s/%s in %s names the core for kubectl breakwater.", j.Namespace, clusters.CoreReferences, l.user.title)

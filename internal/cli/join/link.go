@@ -52,7 +52,9 @@ func connect(ctx context.Context, c *Cluster, title, flag string) (*connectedClu
 	if err := rest.LoadTLSFiles(config); err != nil {
 		return nil, fmt.Errorf("%s: %w", title, err)
 	}
-	s := &connectedCluster{title: title, flag: flag, server: config.Host, adminServer: config.Host, context: c.Context, ca: config.CAData, serverName: config.ServerName}
+	s := &connectedCluster{
+		title: title, flag: flag, server: config.Host, adminServer: config.Host, context: c.Context, ca: config.CAData, serverName: config.ServerName,
+	}
 	if c.CA != nil {
 		s.ca = c.CA
 	}
