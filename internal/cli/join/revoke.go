@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/printable"
 )
 
 // Revoke deletes all tokens of the options' directions, and the kubeconfigs and the cell's account in the core that join created. The
@@ -27,7 +28,7 @@ func (j *Joiner) Revoke(ctx context.Context) error {
 		if err := l.deleteTokens(ctx, tokens); err != nil {
 			return err
 		}
-		j.printLine("%s: revoked %d tokens in %s.", l.direction, len(tokens), l.issuer.title)
+		j.printLine("%s: revoked %s in %s.", l.direction, printable.Count(len(tokens), "token"), l.issuer.title)
 		if err := j.removeKubeconfig(ctx, l); err != nil {
 			return err
 		}
