@@ -30,8 +30,8 @@ type startState struct {
 	version, restored uint64
 	// beganAt is when the leadership began, on the monotonic clock.
 	beganAt time.Time
-	// coreUID is the UID of the core's namespace kube-system, which tells its shares from those of other cores; empty without shares, or without the
-	// permission to read it.
+	// coreUID is the UID of the core's namespace kube-system, which tells its shares, and its claims on labels of namespaces, from those of other cores;
+	// empty if not needed, or without the permission to read it.
 	coreUID string
 }
 
@@ -125,16 +125,17 @@ func (t *cellTakeover) join(ctx context.Context, incarnation *Incarnation) (star
 	return state, err
 }
 
-// readCoreUID reads which core this is, for shares. Without the permission the aggregator continues, but takes over no shares of lost protectors.
+// readCoreUID reads which core this is, for shares and for labels of namespaces. Without the permission the aggregator continues, but takes over no
+// shares of lost protectors, and removes no labels.
 func (t *cellTakeover) readCoreUID(ctx context.Context) (string, error) {
-	if t.options.Shares == nil {
+	if t.options.Shares == nil && !t.options.ReportGaps {
 		return "", nil
 	}
 	system := &corev1.Namespace{}
 	err := t.coreReader.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, system)
 	switch {
 	case apierrors.IsForbidden(err), apierrors.IsNotFound(err):
-		t.log.Error(err, "Failed to read which core this is, so shares of lost protectors are not taken over: upgrade the chart in the core")
+		t.log.Error(err, "Failed to read which core this is, so shares of lost protectors are not taken over and labels of namespaces are kept: upgrade the chart in the core")
 		return "", nil
 	case err != nil:
 		return "", fmt.Errorf("read which core this is: %w", err)

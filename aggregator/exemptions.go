@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"sync/atomic"
+	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -11,10 +12,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/metadata"
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -27,15 +26,16 @@ import (
 type exemptions struct {
 	cell                       string
 	configurations, namespaces toolscache.SharedIndexInformer
+	labels                     *namespaceLabels
 	// problem is why they cannot be read; nil if the API server does not deny it.
 	problem atomic.Pointer[string]
 	// enqueue enqueues the protectors of some namespaces.
 	enqueue func(in func(namespace string) bool)
 }
 
-// newExemptions returns the exemptions of a cell. It must run before it knows any.
-func newExemptions(cell string, client kubernetes.Interface, objects metadata.Interface, enqueue func(in func(string) bool)) (*exemptions, error) {
-	e := &exemptions{cell: cell, enqueue: enqueue}
+// newExemptions returns the exemptions of a cell. It must run, and so must the labels, before it knows any.
+func newExemptions(cell string, client kubernetes.Interface, labels *namespaceLabels, enqueue func(in func(string) bool)) (*exemptions, error) {
+	e := &exemptions{cell: cell, labels: labels, namespaces: labels.namespaces, enqueue: enqueue}
 	configurations := client.AdmissionregistrationV1().ValidatingWebhookConfigurations()
 	e.configurations = toolscache.NewSharedIndexInformer(clusters.Retrying(&toolscache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
@@ -45,16 +45,8 @@ func newExemptions(cell string, client kubernetes.Interface, objects metadata.In
 			return configurations.Watch(ctx, options)
 		},
 	}), &admissionregistrationv1.ValidatingWebhookConfiguration{}, 0, toolscache.Indexers{})
-	namespaces := objects.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"})
-	e.namespaces = toolscache.NewSharedIndexInformer(clusters.Retrying(&toolscache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			return namespaces.List(ctx, options)
-		},
-		WatchFuncWithContext: namespaces.Watch,
-	}), &metav1.PartialObjectMetadata{}, 0, toolscache.Indexers{})
 	for _, setUp := range []func() error{
 		func() error { return e.configurations.SetTransform(stripConfiguration) },
-		func() error { return e.namespaces.SetTransform(stripNamespace) },
 		func() error {
 			return e.configurations.SetWatchErrorHandler(e.recordError("list validatingwebhookconfigurations"))
 		},
@@ -100,25 +92,13 @@ func stripConfiguration(obj any) (any, error) {
 	return kept, nil
 }
 
-// stripNamespace keeps the labels of a namespace.
-func stripNamespace(obj any) (any, error) {
-	whole, ok := obj.(*metav1.PartialObjectMetadata)
-	if !ok {
-		return obj, nil
-	}
-	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
-		Name: whole.Name, UID: whole.UID, ResourceVersion: whole.ResourceVersion, Labels: whole.Labels,
-	}}, nil
-}
-
 // run watches until ctx ends. It may be called for nil, which knows no exemption.
 func (e *exemptions) run(ctx context.Context) {
 	if e == nil {
 		return
 	}
-	go e.namespaces.RunWithContext(ctx)
 	go func() { // the handlers of both informers run before the other one has synced
-		if toolscache.WaitForCacheSync(ctx.Done(), e.namespaces.HasSynced, e.configurations.HasSynced) {
+		if toolscache.WaitForCacheSync(ctx.Done(), e.isSynced) {
 			e.problem.Store(nil)
 			e.enqueue(allNamespaces)
 		}
@@ -161,44 +141,74 @@ func (e *exemptions) webhooksOf(obj any) []webhookconfig.Webhook {
 func (e *exemptions) namespaceChanged(before, after any) {
 	was, _ := before.(*metav1.PartialObjectMetadata)
 	is, _ := after.(*metav1.PartialObjectMetadata)
-	if !e.isSynced() || was == nil || is == nil || maps.Equal(was.Labels, is.Labels) {
-		return // a namespace that is created or deleted has no pods yet, or none any more
+	if !e.isSynced() || is == nil || was != nil && was.UID == is.UID && maps.Equal(was.Labels, is.Labels) {
+		return // a namespace that is deleted has no pods any more
 	}
 	e.enqueue(func(namespace string) bool { return namespace == is.Name })
 }
 
-func (e *exemptions) isSynced() bool { return e.namespaces.HasSynced() && e.configurations.HasSynced() }
+func (e *exemptions) isSynced() bool { return e.labels.hasSynced() && e.configurations.HasSynced() }
 
-// of returns whether and why a namespace is exempt, or why that cannot be determined. known is false while it is not determined yet: what was
-// found before then stays.
-func (e *exemptions) of(namespace string) (exempt v1alpha1.Exemption, problem string, known bool) {
+// exemption is whether an API server calls the webhook for removals in a namespace.
+type exemption struct {
+	cause v1alpha1.Exemption
+	// problem is why the cause cannot be determined.
+	problem string
+	// again is when to determine it again, without another event; 0 is never.
+	again time.Duration
+}
+
+// of returns whether and why a namespace is exempt. known is false while it is not determined: what was found before then stays. isCounted reports
+// that something was found before.
+func (e *exemptions) of(namespace string, isCounted bool) (found exemption, known bool) {
 	if e == nil {
-		return "", "", false
+		return exemption{}, false
 	}
 	if !e.isSynced() {
 		if denied := e.problem.Load(); denied != nil {
-			return "", *denied, true
+			return exemption{problem: *denied}, true
 		}
-		return "", "", false
+		return exemption{}, false
 	}
-	labels := map[string]string{corev1.LabelMetadataName: namespace}
-	if stored, exists, _ := e.namespaces.GetStore().GetByKey(namespace); exists {
-		labels = stored.(*metav1.PartialObjectMetadata).Labels
+	// A namespace that does not exist has no pods. It needs no label.
+	labels := map[string]string{corev1.LabelMetadataName: namespace, v1alpha1.LabelProtected: "true"}
+	stored, exists, _ := e.namespaces.GetStore().GetByKey(namespace)
+	if !exists {
+		return exemption{cause: e.causeOf(labels)}, true
 	}
+	object := stored.(*metav1.PartialObjectMetadata)
+	labels = object.Labels
+	found.cause = e.causeOf(labels)
+	left, isListed := e.labels.settling(object)
+	if found.cause != "" || left == 0 {
+		return found, true
+	}
+	labels = maps.Clone(labels)
+	delete(labels, v1alpha1.LabelProtected)
+	unlabeled := e.causeOf(labels)
+	if unlabeled == "" { // the label does not matter
+		return found, true
+	}
+	return exemption{cause: unlabeled, again: left}, !isListed || !isCounted
+}
+
+func (e *exemptions) causeOf(labels map[string]string) v1alpha1.Exemption {
 	var configurations []admissionregistrationv1.ValidatingWebhookConfiguration
 	for _, stored := range e.configurations.GetStore().List() {
 		configurations = append(configurations, *stored.(*admissionregistrationv1.ValidatingWebhookConfiguration))
 	}
-	exempt, _ = webhookconfig.ExemptionOf(e.cell, labels, configurations)
-	return exempt, "", true
+	cause, _ := webhookconfig.ExemptionOf(e.cell, labels, configurations)
+	return cause
 }
 
 // setExemption sets whether the API server of the cell calls the webhook for removals in the namespace.
 func (r *reconciler) setExemption(_ context.Context, a *aggregation) (bool, error) {
-	exempt, problem, known := r.exemptions.of(a.key.Namespace)
+	r.labels.changed(a.key.Namespace)
+	found, known := r.exemptions.of(a.key.Namespace, a.stored.Aggregation.Holder != "")
 	if !known {
-		exempt, problem = a.stored.Aggregation.Exempt, a.stored.Aggregation.ExemptProblem
+		found.cause, found.problem = a.stored.Aggregation.Exempt, a.stored.Aggregation.ExemptProblem
 	}
-	a.cell.Aggregation.Exempt, a.cell.Aggregation.ExemptProblem = exempt, problem
+	a.cell.Aggregation.Exempt, a.cell.Aggregation.ExemptProblem = found.cause, found.problem
+	a.outcome.wait = soonest(a.outcome.wait, found.again)
 	return false, nil
 }

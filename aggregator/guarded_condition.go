@@ -44,7 +44,7 @@ func setGuardedCondition(p *v1alpha1.PodProtector) {
 
 func exemptMessage(namespace string, byCause map[v1alpha1.Exemption][]string) string {
 	var sentences []string
-	for _, cause := range []v1alpha1.Exemption{v1alpha1.ExemptNoWebhook, v1alpha1.ExemptNamespaceSelector, v1alpha1.ExemptLabel} {
+	for _, cause := range []v1alpha1.Exemption{v1alpha1.ExemptNoWebhook, v1alpha1.ExemptNotLabeled, v1alpha1.ExemptNamespaceSelector, v1alpha1.ExemptLabel} {
 		cells := byCause[cause]
 		if len(cells) == 0 {
 			continue

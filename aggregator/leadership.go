@@ -38,6 +38,8 @@ type leadership struct {
 	initial    *initialCounts
 	heartbeat  *cellHeartbeat
 	trigger    *updateTrigger
+	// labels label the namespaces that have protectors; nil if the aggregator sets no labels.
+	labels *namespaceLabels
 	// ignoredLabels finds workloads whose label has no effect; nil if that is not reported.
 	ignoredLabels *ignoredLabels
 	// published is what node guards read.
@@ -102,18 +104,33 @@ func (a *Aggregator) newLeadership(ctx context.Context, state startState, owned 
 	snapshot.filter.scope, snapshot.notifier.hasNoBudget = pods, enqueuer.hasNoBudget
 	l := a.assemble(state, owned, snapshot, enqueuer, log, stop)
 	l.reconciler.workloads.workloads = a.newWorkloads(ctx, l.reconciler.workloads.workloadChanged)
-	if a.options.ReportGaps && !a.options.OfShares { // the protectors of the core report them
-		enqueueOwned := func(in func(string) bool) { enqueuer.enqueueAll(func(n string) bool { return in(n) && owned.owns(n) }) }
-		if l.reconciler.exemptions, err = newExemptions(a.options.Cell, a.cellClientset, a.metadataClient, enqueueOwned); err != nil {
-			log.Error(err, "Failed to watch webhook configurations; not determining which namespaces are exempt")
-		}
-		l.ignoredLabels = &ignoredLabels{
-			objects: a.metadataClient, protectors: a.informer.GetStore(), recorder: a.cellEvents.NewRecorder(clusters.Scheme(), "breakwater-aggregator"),
-			has: func(namespace string) bool { return pods.HasNamespace(namespace) && owned.owns(namespace) }, log: log,
-		}
+	if a.options.ReportGaps {
+		a.watchNamespaces(l, state, pods)
 	}
 	l.applyCell(state.cell)
 	return l
+}
+
+// watchNamespaces makes a leadership label the namespaces that have protectors, and determine which are exempt.
+func (a *Aggregator) watchNamespaces(l *leadership, state startState, pods scope.Scope) {
+	has := func(namespace string) bool { return pods.HasNamespace(namespace) && l.ownership.owns(namespace) }
+	var err error
+	if l.labels, err = a.newNamespaceLabels(state, l.reconciler.countsFor, has, l.log); err == nil && !a.options.OfShares { // protectors of the core report gaps
+		enqueueOwned := func(in func(string) bool) {
+			l.enqueuer.enqueueAll(func(n string) bool { return in(n) && l.ownership.owns(n) })
+		}
+		l.reconciler.exemptions, err = newExemptions(a.options.Cell, a.cellClientset, l.labels, enqueueOwned)
+	}
+	l.reconciler.labels = l.labels
+	if err != nil {
+		l.log.Error(err, "Failed to watch namespaces and webhook configurations; not determining which namespaces are exempt")
+	}
+	if !a.options.OfShares {
+		l.ignoredLabels = &ignoredLabels{
+			objects: a.metadataClient, protectors: a.informer.GetStore(), recorder: a.cellEvents.NewRecorder(clusters.Scheme(), "breakwater-aggregator"),
+			has: has, log: l.log,
+		}
+	}
 }
 
 // assemble creates the parts of a leadership.
@@ -201,6 +218,7 @@ func (l *leadership) run(ctx context.Context) {
 		running.Go(func() { l.published.run(ctx) })
 		running.Go(func() { l.reconciler.shares.run(ctx, l.queue.Add) })
 		running.Go(func() { l.answers.run(ctx) })
+		running.Go(func() { l.labels.run(ctx) })
 		running.Go(func() { l.reconciler.exemptions.run(ctx) })
 		running.Go(func() { l.ignoredLabels.run(ctx) })
 		running.Go(func() { l.enqueuer.recountAfterSteps(ctx) })

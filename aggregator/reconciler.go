@@ -36,6 +36,8 @@ type reconciler struct {
 	workloads   *workloadResolver
 	// exemptions are the namespaces that the cell's API server excludes from reviews; nil if they are not determined.
 	exemptions *exemptions
+	// labels label the namespaces that have protectors; nil if the aggregator sets no labels.
+	labels *namespaceLabels
 	// states are those of the parts, for protectors that are not counted any more.
 	states protectorStates
 	// shares moves the shares of the cell; nil if it has none. ofShares reports that this leadership counts for shares, and for nothing else.
@@ -65,6 +67,7 @@ func (r *reconciler) reconcile(ctx context.Context, key types.NamespacedName) er
 	for {
 		if apierrors.IsNotFound(err) {
 			r.forget(key)
+			r.labels.changed(key.Namespace)
 			err := r.shares.release(ctx, key)
 			if err == nil && r.shares != nil {
 				r.compared.record(key)

@@ -63,9 +63,12 @@ type Options struct {
 	Shares cluster.Cluster
 	// OfShares makes the aggregator count for shares of the cell, and for nothing else. Its core is the cluster of the cell then.
 	OfShares bool
-	// ReportGaps makes the aggregator report what looks protected and is not: it watches the webhook configurations and the namespaces of the
-	// cell's cluster to find namespaces that they exempt, and finds workloads there whose label has no effect.
+	// ReportGaps makes the aggregator label the namespaces of the cell's cluster that have protectors, and report what looks protected and is
+	// not: it watches the webhook configurations and the namespaces there to find namespaces that they exempt, and finds workloads whose label
+	// has no effect.
 	ReportGaps bool
+	// LabelReleaseDelay is how long a namespace keeps its label without a protector; 0 is 5 minutes.
+	LabelReleaseDelay time.Duration
 	// NodeGuardNamespace is where node guards read which pods are protected, in the cell's cluster; empty publishes nothing.
 	NodeGuardNamespace string
 	// ProbeEvery is the interval of the cell's readiness probes, for metrics; 0 disables them.

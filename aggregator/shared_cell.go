@@ -86,6 +86,7 @@ func (l *leadership) runShard(ctx context.Context) {
 	running.Go(func() { l.slots.maintain(ctx) })
 	running.Go(func() { l.trigger.run(ctx) })
 	running.Go(func() { l.published.run(ctx) })
+	running.Go(func() { l.labels.run(ctx) })
 	running.Go(func() { l.reconciler.exemptions.run(ctx) })
 	running.Go(func() { l.ignoredLabels.run(ctx) })
 	for range l.options.Workers {

@@ -46,7 +46,7 @@ func Keys() []Key {
 		{Name: LabelDrain(""), IsPrefix: true, IsLabel: true},
 	}
 	for _, name := range []string{
-		LabelJoinedCell, LabelJoinedCore, LabelJoinedBy, LabelSourceKind, LabelRing,
+		LabelProtected, LabelJoinedCell, LabelJoinedCore, LabelJoinedBy, LabelSourceKind, LabelRing,
 		"breakwater.dev/inventory", "breakwater.dev/node-guard-asks", "breakwater.dev/node-guard-answers",
 	} {
 		keys = append(keys, Key{Name: name, IsLabel: true})

@@ -10,6 +10,11 @@ const (
 	LabelExempt = "breakwater.dev/exempt"
 )
 
+// LabelProtected on a namespace of a worker cluster, with the value "true", means that a core has protectors of the namespace. The aggregators
+// of the cluster's cells set and remove it. A webhook configuration with the scope Protected selects this label, so that no other
+// namespace depends on the webhook.
+const LabelProtected = "breakwater.dev/protected"
+
 // Labels that breakwater join sets on the Secrets that it creates in the core cluster and in the cell's cluster.
 const (
 	// LabelJoinedCell is the name of the Cell that is joined.

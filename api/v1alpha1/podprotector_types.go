@@ -690,7 +690,7 @@ type Aggregation struct {
 
 // Exemption is the reason why an API server does not call the webhook for removals in a namespace.
 //
-// +kubebuilder:validation:Enum=Label;NamespaceSelector;NoWebhook
+// +kubebuilder:validation:Enum=Label;NamespaceSelector;NotLabeled;NoWebhook
 type Exemption string
 
 // The reasons.
@@ -699,6 +699,9 @@ const (
 	ExemptLabel Exemption = "Label"
 	// ExemptNamespaceSelector means that the namespaceSelector of the webhook excludes the namespace.
 	ExemptNamespaceSelector Exemption = "NamespaceSelector"
+	// ExemptNotLabeled means that the webhook is called only for namespaces with the label breakwater.dev/protected=true, and that the
+	// namespace does not have it, or got it only seconds ago, so that an API server may not know it yet.
+	ExemptNotLabeled Exemption = "NotLabeled"
 	// ExemptNoWebhook means that no webhook configuration calls the webhook for removals in the cell.
 	ExemptNoWebhook Exemption = "NoWebhook"
 )

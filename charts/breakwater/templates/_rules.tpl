@@ -70,7 +70,7 @@
 {{- define "breakwater.rules.aggregator.cell" -}}
 - {apiGroups: [""], resources: [namespaces], resourceNames: [kube-system], verbs: [get]}
 - {apiGroups: [""], resources: [nodes, pods], verbs: [get, list, watch]}
-- {apiGroups: [""], resources: [namespaces], verbs: [list, watch]}
+- {apiGroups: [""], resources: [namespaces], verbs: [list, watch, patch]}
 - {apiGroups: [admissionregistration.k8s.io], resources: [validatingwebhookconfigurations], verbs: [list, watch]}
 - {apiGroups: [events.k8s.io], resources: [events], verbs: [create, patch]}
 - {apiGroups: [apps], resources: [daemonsets, deployments, replicasets, statefulsets], verbs: [get, list, watch]}

@@ -29,11 +29,18 @@ func ExemptionOf(
 			return v1alpha1.ExemptNoWebhook, detail
 		case namespace[v1alpha1.LabelExempt] == "true":
 			return v1alpha1.ExemptLabel, detail
+		case awaitsLabel(hooks):
+			return v1alpha1.ExemptNotLabeled, detail
 		default:
 			return v1alpha1.ExemptNamespaceSelector, detail
 		}
 	}
 	return "", ""
+}
+
+// awaitsLabel reports whether a webhook would be called if the namespace had LabelProtected.
+func awaitsLabel(hooks []Hook) bool {
+	return slices.ContainsFunc(hooks, func(h Hook) bool { return h.SkipReason == notLabeled })
 }
 
 // anyCalledFor reports whether a webhook for the cell is called for an operation in some namespace.
@@ -55,6 +62,10 @@ func DescribeExemption(exemption v1alpha1.Exemption, namespace, cell string) (wh
 	case v1alpha1.ExemptLabel:
 		return "the namespace has the label " + v1alpha1.LabelExempt + "=true",
 			fmt.Sprintf("If the emergency is over, run in the cluster of cell %s: kubectl label namespace %s %s-", cell, namespace, v1alpha1.LabelExempt)
+	case v1alpha1.ExemptNotLabeled:
+		return "the namespace does not have the label " + v1alpha1.LabelProtected + "=true yet, or has had it only for seconds",
+			fmt.Sprintf("The aggregator of the cell sets it. If it does not, allow the aggregator to patch namespaces in the cluster of cell %s: "+
+				"upgrade the chart breakwater there, or run breakwater join again.", cell)
 	case v1alpha1.ExemptNamespaceSelector:
 		return "the namespaceSelector of the webhook excludes it",
 			"Move the workload to another namespace. Or, if the cluster does not need this one to start, remove it from webhook.exemptNamespaces " +

@@ -64,6 +64,8 @@ func skipReason(hook *admissionregistrationv1.ValidatingWebhook, operation v1alp
 		case selector.Matches(labels.Set(namespace)):
 		case namespace[v1alpha1.LabelExempt] == "true":
 			return "the namespace is labelled " + v1alpha1.LabelExempt + "=true"
+		case matchesLabeled(selector, namespace):
+			return notLabeled
 		default:
 			return "its namespaceSelector excludes the namespace: " + strings.ReplaceAll(metav1.FormatLabelSelector(hook.NamespaceSelector), ",", ", ")
 		}
@@ -72,6 +74,15 @@ func skipReason(hook *admissionregistrationv1.ValidatingWebhook, operation v1alp
 		return "it has an objectSelector, which no eviction matches"
 	}
 	return ""
+}
+
+// notLabeled is the SkipReason of a webhook with the scope Protected for a namespace without protectors.
+const notLabeled = "it is called only for namespaces with the label " + v1alpha1.LabelProtected + "=true, which the aggregator sets if there are protectors"
+
+// matchesLabeled reports whether a selector would match a namespace with LabelProtected.
+func matchesLabeled(selector labels.Selector, namespace map[string]string) bool {
+	labeled := labels.Set{v1alpha1.LabelProtected: "true"}
+	return selector.Matches(labels.Merge(namespace, labeled))
 }
 
 // operationsFor returns all ways in which a client can request an operation.

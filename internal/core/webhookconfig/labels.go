@@ -47,11 +47,16 @@ func LabelPolicy(cell string, selector *v1alpha1.PodSelector) *admissionregistra
 
 // LabelBinding returns the binding that enforces the policy.
 func LabelBinding(cell string) *admissionregistrationv1.ValidatingAdmissionPolicyBinding {
+	return bindingOf(LabelsName(cell))
+}
+
+// bindingOf returns a binding that enforces the policy of its name.
+func bindingOf(name string) *admissionregistrationv1.ValidatingAdmissionPolicyBinding {
 	return &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
 		TypeMeta:   metav1.TypeMeta{APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: "ValidatingAdmissionPolicyBinding"},
-		ObjectMeta: metav1.ObjectMeta{Name: LabelsName(cell)},
+		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
-			PolicyName: LabelsName(cell), ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
+			PolicyName: name, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
 		},
 	}
 }
@@ -62,23 +67,33 @@ func EnforcesLabels(
 	cell string, selector *v1alpha1.PodSelector,
 	policy *admissionregistrationv1.ValidatingAdmissionPolicy, binding *admissionregistrationv1.ValidatingAdmissionPolicyBinding,
 ) bool {
+	return isEnforced(LabelPolicy(cell, selector), policy, binding, func(admissionregistrationv1.MatchCondition) bool { return false })
+}
+
+// isEnforced reports whether a policy and its binding deny all that want denies, apart from requests that match conditions exclude, which must
+// all be own conditions of want. Either is nil if it does not exist.
+func isEnforced(
+	want, policy *admissionregistrationv1.ValidatingAdmissionPolicy, binding *admissionregistrationv1.ValidatingAdmissionPolicyBinding,
+	isOwn func(admissionregistrationv1.MatchCondition) bool,
+) bool {
 	if policy == nil || binding == nil {
 		return false
 	}
-	want := LabelPolicy(cell, selector)
 	for _, validation := range want.Spec.Validations {
 		if !slices.ContainsFunc(policy.Spec.Validations, func(v admissionregistrationv1.Validation) bool { return v.Expression == validation.Expression }) {
 			return false
 		}
 	}
 	constraints := policy.Spec.MatchConstraints
-	if constraints == nil || len(constraints.ResourceRules) == 0 || len(policy.Spec.MatchConditions) > 0 || len(constraints.ExcludeResourceRules) > 0 ||
+	areOwn := !slices.ContainsFunc(policy.Spec.MatchConditions, func(c admissionregistrationv1.MatchCondition) bool { return !isOwn(c) })
+	if constraints == nil || len(constraints.ResourceRules) == 0 || !areOwn || len(constraints.ExcludeResourceRules) > 0 ||
 		selects(constraints.NamespaceSelector) || selects(constraints.ObjectSelector) || policy.Spec.ParamKind != nil {
 		return false
 	}
 	rule := constraints.ResourceRules[0]
 	for _, resource := range want.Spec.MatchConstraints.ResourceRules[0].Resources {
-		if len(rule.ResourceNames) > 0 || !podOperation(admissionregistrationv1.Update, resource).isCoveredBy(rule.RuleWithOperations) {
+		update := requiredOperation{admissionregistrationv1.Update, "", "v1", resource}
+		if len(rule.ResourceNames) > 0 || !update.isCoveredBy(rule.RuleWithOperations) {
 			return false
 		}
 	}

@@ -102,8 +102,8 @@ func (a requiredOperation) isCoveredBy(rule admissionregistrationv1.RuleWithOper
 	return operation && group && version && scope && resource
 }
 
-// excludedNamespaces returns the required namespaces that a selector excludes. A selector may exclude other namespaces by name, and namespaces
-// that are labeled exempt.
+// excludedNamespaces returns the required namespaces that a selector excludes. A selector may exclude other namespaces by name, namespaces
+// that are labeled exempt, and namespaces without LabelProtected: a protector of such a namespace is not Ready.
 func excludedNamespaces(selector *metav1.LabelSelector, namespaces []string) (faults []string) {
 	if selector == nil {
 		return nil
@@ -117,6 +117,7 @@ func excludedNamespaces(selector *metav1.LabelSelector, namespaces []string) (fa
 	slices.Sort(faults)
 	for _, r := range selector.MatchExpressions {
 		switch {
+		case isProtectedScope(r):
 		case r.Key == v1alpha1.LabelExempt && r.Operator == metav1.LabelSelectorOpNotIn && slices.Equal(r.Values, []string{"true"}):
 		case r.Key == corev1.LabelMetadataName && r.Operator == metav1.LabelSelectorOpNotIn:
 			for _, namespace := range namespaces {
