@@ -20,9 +20,16 @@ import (
 // guardCell makes the API server call a webhook for the cell, in all namespaces that are not exempt. No API server calls it: nothing is removed.
 func (l *fixture) guardCell() {
 	l.Helper()
+	configuration := l.guarding()
+	l.create(configuration)
+	l.Cleanup(func() { _ = l.client.Delete(context.Background(), configuration) })
+}
+
+// guarding returns a configuration with a webhook for the cell at which nothing listens.
+func (l *fixture) guarding() *admissionregistrationv1.ValidatingWebhookConfiguration {
 	url, ignore, none := "https://127.0.0.1:1"+webhookconfig.RemovalPath(l.cell), admissionregistrationv1.Ignore, admissionregistrationv1.SideEffectClassNone
 	rule := admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods", "pods/eviction", "pods/resize"}}
-	configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{
+	return &admissionregistrationv1.ValidatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: l.cell},
 		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
 			Name: "removals.breakwater.dev", ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: &url}, FailurePolicy: &ignore, SideEffects: &none,
@@ -34,8 +41,6 @@ func (l *fixture) guardCell() {
 			}},
 		}},
 	}
-	l.create(configuration)
-	l.Cleanup(func() { _ = l.client.Delete(context.Background(), configuration) })
 }
 
 func (l *fixture) wantCondition(kind string, status metav1.ConditionStatus, reason string) {

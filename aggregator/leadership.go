@@ -123,6 +123,7 @@ func (a *Aggregator) watchNamespaces(l *leadership, state startState, pods scope
 	}
 	l.reconciler.labels = l.labels
 	if err != nil {
+		l.labels, l.reconciler.labels, l.reconciler.exemptions = nil, nil, nil
 		l.log.Error(err, "Failed to watch namespaces and webhook configurations; not determining which namespaces are exempt")
 	}
 	if !a.options.OfShares {

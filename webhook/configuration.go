@@ -33,6 +33,8 @@ type Endpoint struct {
 type ConfigurationOptions struct {
 	Name       string
 	Cell, Core string
+	// Scope is the set of namespaces whose removals the webhook reviews; empty is ScopeAll.
+	Scope webhookconfig.Scope
 	// Namespaces are the namespaces of the cell, if the cell has only some namespaces of its cluster.
 	Namespaces []string
 	Endpoint
@@ -61,6 +63,9 @@ func Configuration(o ConfigurationOptions) (*admissionregistrationv1.ValidatingW
 		rule(admissionregistrationv1.Update, "", "v1", "pods"), rule(admissionregistrationv1.Update, "", "v1", "pods/resize"),
 		rule(admissionregistrationv1.Update, "", "v1", "pods/status"))
 	hook.NamespaceSelector = o.namespaceSelector()
+	if o.Scope == webhookconfig.ScopeProtected {
+		hook.NamespaceSelector.MatchExpressions = append(hook.NamespaceSelector.MatchExpressions, webhookconfig.ProtectedRequirement())
+	}
 	hook.MatchConditions = webhookconfig.RemovalConditions()
 	return o.configuration(hook), nil
 }

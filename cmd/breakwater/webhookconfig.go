@@ -29,6 +29,10 @@ cell's cluster:
 For a Cell with spec.namespaces, set --namespaces. For a Cell with spec.podSelector, set --pod-selector: the command then also prints a
 ValidatingAdmissionPolicy, which prevents changes of the labels by which pods belong to the cell.
 
+With --scope Protected, the API server calls the webhook only for namespaces that have protectors, which the aggregator labels
+breakwater.dev/protected=true. Other namespaces then do not depend on the webhook. The command also prints a ValidatingAdmissionPolicy that keeps the
+label. In an existing installation, first upgrade the aggregators and wait for the labels (docs/how-to/upgrade.md).
+
 The configuration never applies to kube-system and similar namespaces, the exempt namespaces, and namespaces with the label
 breakwater.dev/exempt=true. The API server does not call the webhook for deletions of terminating, finished or unscheduled pods.
 
@@ -50,6 +54,7 @@ func webhookConfigCommand() *cobra.Command {
 		caBundle string
 		selector string
 		schedule bool
+		scope    scopeFlags
 		roots    rootFlags
 		static   staticOptions
 		key      string
@@ -64,12 +69,12 @@ func webhookConfigCommand() *cobra.Command {
 				return err
 			}
 			if roots.enabled {
-				return roots.write(command, options, service, caBundle, schedule || selector != "", static.folder != "")
+				return roots.write(command, options, service, caBundle, schedule || selector != "" || scope.isProtected(), static.folder != "")
 			}
 			if roots.isChanged(command.Flags()) {
 				return errors.New("--root-kinds and --own-namespace need --root-guard")
 			}
-			if err := errors.Join(static.complete(), completeScheduling(&options, schedule, command.Flags())); err != nil {
+			if err := errors.Join(scope.apply(&options, schedule, command.Flags()), static.complete(), completeScheduling(&options, schedule, command.Flags())); err != nil {
 				return err
 			}
 			options.Name = cmp.Or(options.Name, defaultName(options, schedule, static.folder != ""))
@@ -80,6 +85,7 @@ func webhookConfigCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			objects = append(objects, scope.objects(options.Cell)...)
 			if static.folder != "" {
 				return static.write(command.OutOrStdout(), objects)
 			}
@@ -102,6 +108,7 @@ func webhookConfigCommand() *cobra.Command {
 	flags.StringVar(&selector, "pod-selector", "", "label `selector` of the Cell in the syntax of kubectl, if it includes only some pods of its cluster")
 	flags.StringSliceVar(&options.ExemptNamespaces, "exempt-namespaces", webhook.DefaultExemptNamespaces(), "`namespaces` that are never protected")
 	flags.Int32Var(&options.TimeoutSeconds, "timeout", 10, "how many `seconds` the API server waits for an answer, from 1 to 30 (default 2 with --scheduling and --root-guard)")
+	scope.bind(flags)
 	roots.bind(flags)
 	return command
 }

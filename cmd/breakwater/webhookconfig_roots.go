@@ -36,7 +36,7 @@ func (f *rootFlags) write(command *cobra.Command, o webhook.ConfigurationOptions
 	case static:
 		return errors.New("--root-guard excludes --static: the root guard may be unavailable without harm, and static configurations cannot be deleted")
 	case mixed:
-		return errors.New("--root-guard excludes --scheduling and --pod-selector")
+		return errors.New("--root-guard excludes --scheduling, --scope Protected and --pod-selector")
 	case o.FailurePolicy != "":
 		return errors.New("--failure-policy needs --scheduling: deletions are always allowed when the root guard does not answer")
 	case o.Core == "" && o.Cell == "":

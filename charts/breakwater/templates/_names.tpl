@@ -222,6 +222,23 @@ matchExpressions:
 {{- end }}
 {{- end }}
 
+{{- /*
+Whether the API server calls the webhook for removals only in namespaces with protectors; empty if it does so in all: (list $ cell). Without
+webhook.scope, this is so if Helm can read the cluster and finds no configuration of the cell without that restriction. An older version may not have
+labeled the namespaces yet. `helm template` reads nothing.
+*/ -}}
+{{- define "breakwater.isScoped" -}}
+{{- $root := index . 0 }}{{ $cell := index . 1 }}
+{{- if eq $root.Values.webhook.scope "Protected" }}true{{ end }}
+{{- if eq $root.Values.webhook.scope "" }}
+{{- $version := "admissionregistration.k8s.io/v1" }}{{ $kind := "ValidatingWebhookConfiguration" }}
+{{- $older := lookup $version $kind "" (printf "%s-cell-%s" (include "breakwater.fullname" $root) $cell.name) }}
+{{- if $older }}
+{{- if contains "\"key\":\"breakwater.dev/protected\"" (toJson $older.webhooks) }}true{{ end }}
+{{- else if lookup $version $kind "" "" }}true{{ end }}
+{{- end }}
+{{- end }}
+
 {{- /* Common fields of the webhooks for scheduling policies: (list $ cell). */ -}}
 {{- define "breakwater.schedulingReview" -}}
 {{- with (index . 0).Values.webhook.scheduling -}}
