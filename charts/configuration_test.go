@@ -1,13 +1,18 @@
 package charts_test
 
 import (
+	"context"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 	"github.com/breakwater-k8s/breakwater/webhook"
 )
@@ -92,6 +97,92 @@ func TestLabelsOfLabelSelectedCellsAreImmutable(t *testing.T) {
 		if diff := cmp.Diff(webhookconfig.LabelPolicy(cell, selector).Spec, policy.Spec); diff != "" {
 			t.Errorf("cell %s: want - got +\n%s", cell, diff)
 		}
+	}
+}
+
+// The scope Protected selects namespaces by their label, keeps the label by a policy, and does not restrict scheduling policies.
+func TestScopeProtectedMatchesWebhookConfigCommand(t *testing.T) {
+	objects := render(t, "--values", "breakwater/ci/scheduling.yaml", "--set", "webhook.scope=Protected,webhook.aggregators={cd}")
+	policies := objectsOfKind[admissionregistrationv1.ValidatingAdmissionPolicy](t, objects, "ValidatingAdmissionPolicy")
+	bindings := objectsOfKind[admissionregistrationv1.ValidatingAdmissionPolicyBinding](t, objects, "ValidatingAdmissionPolicyBinding")
+	cells := 0
+	for _, c := range objectsOfKind[admissionregistrationv1.ValidatingWebhookConfiguration](t, objects, "ValidatingWebhookConfiguration") {
+		hook, want := c.Webhooks[0], strings.HasPrefix(c.Name, "breakwater-cell-")
+		isScoped := hook.NamespaceSelector != nil && slices.ContainsFunc(hook.NamespaceSelector.MatchExpressions, func(r metav1.LabelSelectorRequirement) bool {
+			return cmp.Equal(r, webhookconfig.ProtectedRequirement())
+		})
+		if isScoped != want {
+			t.Errorf("%s selects %v, want the label of namespaces with protectors: %v", c.Name, hook.NamespaceSelector, want)
+		}
+		if !want {
+			continue
+		}
+		cells++
+		cell := strings.TrimPrefix(c.Name, "breakwater-cell-")
+		wanted := webhookconfig.ProtectedPolicy(cell, []string{"system:serviceaccounts:" + namespace, "cd"})
+		i := slices.IndexFunc(policies, func(p *admissionregistrationv1.ValidatingAdmissionPolicy) bool { return p.Name == wanted.Name })
+		j := slices.IndexFunc(bindings, func(b *admissionregistrationv1.ValidatingAdmissionPolicyBinding) bool { return b.Name == wanted.Name })
+		if i < 0 || j < 0 {
+			t.Fatalf("policy %s or its binding is not rendered", wanted.Name)
+		}
+		if diff := cmp.Diff(wanted.Spec, policies[i].Spec); diff != "" || !webhookconfig.KeepsProtected(cell, policies[i], bindings[j]) {
+			t.Errorf("policy and binding of cell %s are not enforced; want - got +\n%s", cell, diff)
+		}
+	}
+	if cells == 0 {
+		t.Error("no configuration of a cell is rendered")
+	}
+	for _, c := range objectsOfKind[admissionregistrationv1.MutatingWebhookConfiguration](t, objects, "MutatingWebhookConfiguration") {
+		if strings.Contains(fmt.Sprint(c.Webhooks), v1alpha1.LabelProtected) {
+			t.Errorf("%s depends on the label of namespaces with protectors", c.Name)
+		}
+	}
+}
+
+// Where Helm cannot read the cluster, an older version may not have labeled the namespaces yet.
+func TestScopeIsAllWithoutCluster(t *testing.T) {
+	text, err := template(t, "--values", "breakwater/ci/single.yaml")
+	if err != nil || strings.Contains(text, v1alpha1.LabelProtected) {
+		t.Errorf("helm template restricts the webhook to namespaces with protectors, or failed: %v", err)
+	}
+}
+
+// A new installation is restricted to namespaces with protectors. An older one stays as it is until the user changes it.
+func TestScopeOfNewAndOlderInstallation(t *testing.T) {
+	c, kubeconfig := testplane.Client(t), testplane.Kubeconfig(t)
+	isScoped := func(arguments ...string) bool {
+		t.Helper()
+		text, err := helm(t, append([]string{"template", "scoped", "breakwater", "--namespace", namespace, "--values", "breakwater/ci/single.yaml",
+			"--set", "tls.mode=self-signed", "--dry-run=server", "--kubeconfig", kubeconfig}, arguments...)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Contains(text, "breakwater.dev/protected, operator: In") && strings.Contains(text, "name: breakwater-protected-local")
+	}
+	if !isScoped() || isScoped("--set", "webhook.scope=All") {
+		t.Error("a new installation has the wrong scope, want Protected, and All on request")
+	}
+	older, err := webhook.Configuration(webhook.ConfigurationOptions{
+		Name: "scoped-breakwater-cell-local", Cell: "local", Namespaces: []string{"none"}, ExemptNamespaces: []string{"kube-system"}, TimeoutSeconds: 1,
+		Endpoint: webhook.Endpoint{URL: "https://127.0.0.1:1"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Create(t.Context(), older); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Delete(context.Background(), older) })
+	if isScoped() || !isScoped("--set", "webhook.scope=Protected") {
+		t.Error("an older installation has the wrong scope, want All, and Protected on request")
+	}
+	selector := older.Webhooks[0].NamespaceSelector
+	selector.MatchExpressions = append(selector.MatchExpressions, webhookconfig.ProtectedRequirement())
+	if err := c.Update(t.Context(), older); err != nil {
+		t.Fatal(err)
+	}
+	if !isScoped() {
+		t.Error("an installation with the scope Protected loses it with an upgrade")
 	}
 }
 

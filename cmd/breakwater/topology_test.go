@@ -36,6 +36,14 @@ func TestFlagsOfCells(t *testing.T) {
 		"an invalid selector":            {append(hook, "--pod-selector", "a in"), `--pod-selector "a in"`, nil},
 		"a selector and namespaces":      {append(hook, "--pod-selector", "a=b", "--namespaces", "c"), "exclude each other", nil},
 		"a configuration of namespaces":  {append(hook, "--namespaces", "shop,bank"), "", []string{"operator: In\n      values:\n      - shop\n      - bank"}},
+		"a scope": {
+			append(hook, "--scope", "Protected", "--aggregators", "cd,admins"), "",
+			[]string{"key: breakwater.dev/protected\n      operator: In\n", "name: breakwater-protected-a\n", "[''cd'', ''admins'']", "policyName: breakwater-protected-a\n"},
+		},
+		"an unknown scope":            {append(hook, "--scope", "protected"), `--scope "protected": want All or Protected`, nil},
+		"a scope of scheduling":       {append(hook, "--scope", "Protected", "--scheduling"), "excludes --scheduling", nil},
+		"aggregators without a scope": {append(hook, "--aggregators", "cd"), "--aggregators needs --scope Protected", nil},
+		"a user that ends a string":   {append(hook, "--scope", "Protected", "--aggregators", "c'd"), "want the names of users and groups", nil},
 		"a caller key": {
 			append(hook, "--caller-key", key), "", []string{"url: https://a:1/callers/" + webhookconfig.CallerToken([]byte("a key"), "cells/a") + "/cells/a/validate\n"},
 		},
@@ -62,6 +70,7 @@ func TestFlagsOfCells(t *testing.T) {
 		"a root guard of an invalid cell":        {[]string{"webhook-config", "--root-guard", "--cell", "a,", "--url", "https://a:1"}, `--cell "" is not the name of a Cell`, nil},
 		"a root guard of an invalid core":        {[]string{"webhook-config", "--root-guard", "--core", "A", "--url", "https://a:1"}, `--core "A" is not a name`, nil},
 		"a root guard with a failure policy":     {append(hook, "--root-guard", "--failure-policy", "Fail"), "--failure-policy needs --scheduling", nil},
+		"a root guard and a scope":               {append(hook, "--root-guard", "--scope", "Protected"), "--root-guard excludes", nil},
 		"a root guard and a selector":            {append(hook, "--root-guard", "--pod-selector", "a=b"), "--root-guard excludes", nil},
 		"a root guard with an invalid namespace": {append(hook, "--root-guard", "--own-namespace", "a'"), `--own-namespace "a'" is not the name of a namespace`, nil},
 		"kinds without a root guard":             {append(hook, "--root-kinds", "a"), "need --root-guard", nil},

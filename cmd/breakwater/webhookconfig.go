@@ -86,10 +86,7 @@ func webhookConfigCommand() *cobra.Command {
 				return err
 			}
 			objects = append(objects, scope.objects(options.Cell)...)
-			if static.folder != "" {
-				return static.write(command.OutOrStdout(), objects)
-			}
-			return writeYAML(command.OutOrStdout(), objects)
+			return static.print(command.OutOrStdout(), objects)
 		},
 	}
 	flags := command.Flags()
@@ -104,11 +101,9 @@ func webhookConfigCommand() *cobra.Command {
 	flags.StringVar(&service, "service", "", "Service of the webhook in the cell's cluster, as `NAMESPACE/NAME[:PORT]` (default port 443)")
 	flags.StringVar(&caBundle, "ca-bundle", "", "PEM `file` of the CA that signed the webhook's certificate; empty: an injector sets it, or the API server trusts the certificate itself")
 	flags.StringVar(&key, "caller-key", "", "`file` with a key of caller tokens, such as the key current of the Secret breakwater-webhook-callers: print a configuration with a caller token, which is secret")
-	flags.StringSliceVar(&options.Namespaces, "namespaces", nil, "`namespaces` of the Cell, if it includes only some of its cluster")
 	flags.StringVar(&selector, "pod-selector", "", "label `selector` of the Cell in the syntax of kubectl, if it includes only some pods of its cluster")
-	flags.StringSliceVar(&options.ExemptNamespaces, "exempt-namespaces", webhook.DefaultExemptNamespaces(), "`namespaces` that are never protected")
 	flags.Int32Var(&options.TimeoutSeconds, "timeout", 10, "how many `seconds` the API server waits for an answer, from 1 to 30 (default 2 with --scheduling and --root-guard)")
-	scope.bind(flags)
+	scope.bind(flags, &options)
 	roots.bind(flags)
 	return command
 }

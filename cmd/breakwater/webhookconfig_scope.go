@@ -19,7 +19,9 @@ type scopeFlags struct {
 	aggregators []string
 }
 
-func (f *scopeFlags) bind(flags *pflag.FlagSet) {
+func (f *scopeFlags) bind(flags *pflag.FlagSet, options *webhook.ConfigurationOptions) {
+	flags.StringSliceVar(&options.Namespaces, "namespaces", nil, "`namespaces` of the Cell, if it includes only some of its cluster")
+	flags.StringSliceVar(&options.ExemptNamespaces, "exempt-namespaces", webhook.DefaultExemptNamespaces(), "`namespaces` that are never protected")
 	flags.StringVar(&f.scope, "scope", string(webhookconfig.ScopeAll), "namespaces whose removals the webhook reviews, apart from exempt ones: `All|Protected`; Protected selects those with protectors")
 	flags.StringSliceVar(&f.aggregators, "aggregators", webhookconfig.DefaultAggregators(), "with --scope Protected, `users` and groups of the cell's aggregators, which may remove the label of namespaces")
 }

@@ -64,6 +64,14 @@ func (s *staticOptions) complete() error {
 	return nil
 }
 
+// print prints objects, or writes their files if a folder is set.
+func (s *staticOptions) print(out io.Writer, objects []any) error {
+	if s.folder != "" {
+		return s.write(out, objects)
+	}
+	return writeYAML(out, objects)
+}
+
 // write writes the files of objects. It prints their names and the next steps to out.
 func (s *staticOptions) write(out io.Writer, objects []any) error {
 	existing, err := os.ReadFile(filepath.Join(s.folder, webhook.StaticConfigurationFile))

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -46,9 +47,13 @@ func (f *doctorFlags) readCell(ctx context.Context, c doctor.Cell, cores []core)
 		func() { c.Permissions = readResult(readPermissions(ctx, at.Config, false, wanted)) },
 	)
 	namespace := doctor.ReviewedNamespace(&c)
-	checker := &check.Checker{Namespace: namespace}
+	checker := &check.Checker{Namespace: cmp.Or(namespace, metav1.NamespaceDefault)}
 	runConcurrently(
-		func() { c.EvictionAnswer = evictMissingPod(ctx, client, namespace) },
+		func() {
+			if namespace != "" {
+				c.EvictionAnswer = evictMissingPod(ctx, client, namespace)
+			}
+		},
 		func() {
 			c.Hooks = requestEach(doctor.RemovalWebhooks(c.Name, c.Configurations.Value), func(hook *admissionregistrationv1.ValidatingWebhook) doctor.Hook {
 				return inspectWebhook(ctx, hook.Name, doctor.RemovalReviews, &hook.ClientConfig, func() error { return checker.CallWebhook(ctx, hook) })

@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	admissionclient "k8s.io/client-go/kubernetes/typed/admissionregistration/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -86,29 +87,62 @@ func guardedCondition(ctx context.Context, cell *v1alpha1.Cell, config *rest.Con
 		guarded.Message = "Some removals of the cell's pods can bypass the webhook: " + clusters.Truncate(strings.Join(weak, "; "), 1000) + "."
 		return guarded
 	}
-	if cell.Spec.PodSelector != nil {
-		policy, err := ignoreNotFound(api.ValidatingAdmissionPolicies().Get(ctx, webhookconfig.LabelsName(cell.Name), metav1.GetOptions{}))
-		if err != nil {
-			return unknown(err)
-		}
-		binding, err := ignoreNotFound(api.ValidatingAdmissionPolicyBindings().Get(ctx, webhookconfig.LabelsName(cell.Name), metav1.GetOptions{}))
-		if err != nil {
-			return unknown(err)
-		}
-		if !webhookconfig.EnforcesLabels(cell.Name, cell.Spec.PodSelector, policy, binding) {
-			guarded.Reason = v1alpha1.ReasonLabelsNotFixed
-			guarded.Message = fmt.Sprintf("Clients can change the labels that assign pods to the cell: the ValidatingAdmissionPolicy %s, or its binding, "+
-				"is missing or weaker than the one that breakwater webhook-config --pod-selector prints.", webhookconfig.LabelsName(cell.Name))
-			return guarded
-		}
+	if problem, err := unfixedLabels(ctx, cell, api, configurations.Items); err != nil {
+		return unknown(err)
+	} else if problem != "" {
+		guarded.Reason, guarded.Message = v1alpha1.ReasonLabelsNotFixed, problem
+		return guarded
 	}
 	guarded.Status, guarded.Reason = metav1.ConditionTrue, v1alpha1.ReasonWebhookConfigured
 	guarded.Message = "The cluster calls the webhook for every removal of the cell's pods."
+	if webhookconfig.HasProtectedScope(cell.Name, configurations.Items) {
+		guarded.Message = "The cluster calls the webhook for every removal of the cell's pods in namespaces with the label " + v1alpha1.LabelProtected + "=true."
+	}
 	if webhookconfig.Anonymous(cell.Name, configurations.Items) {
 		// No API object shows whether the API server uses a client certificate.
 		guarded.Message += " It sends no caller token: unless the webhook requires client certificates, any client that reaches the webhook can send it reviews."
 	}
 	return guarded
+}
+
+// unfixedLabels returns which labels clients can change although the coverage of the cell's pods depends on them; empty if there are none.
+func unfixedLabels(
+	ctx context.Context, cell *v1alpha1.Cell, api admissionclient.AdmissionregistrationV1Interface,
+	configurations []admissionregistrationv1.ValidatingWebhookConfiguration,
+) (string, error) {
+	const missing = "%s: the ValidatingAdmissionPolicy %s, or its binding, is missing or weaker than the one that breakwater webhook-config %s prints."
+	if cell.Spec.PodSelector != nil {
+		policy, binding, err := policyOf(ctx, api, webhookconfig.LabelsName(cell.Name))
+		if err != nil {
+			return "", err
+		}
+		if !webhookconfig.EnforcesLabels(cell.Name, cell.Spec.PodSelector, policy, binding) {
+			return fmt.Sprintf(missing, "Clients can change the labels that assign pods to the cell", webhookconfig.LabelsName(cell.Name), "--pod-selector"), nil
+		}
+	}
+	if webhookconfig.HasProtectedScope(cell.Name, configurations) {
+		policy, binding, err := policyOf(ctx, api, webhookconfig.ProtectedName(cell.Name))
+		if err != nil {
+			return "", err
+		}
+		if !webhookconfig.KeepsProtected(cell.Name, policy, binding) {
+			return fmt.Sprintf(missing, "Clients can remove the label of namespaces with protectors, without which removals there are not checked",
+				webhookconfig.ProtectedName(cell.Name), "--scope Protected"), nil
+		}
+	}
+	return "", nil
+}
+
+// policyOf returns a policy and the binding of its name; nil for one that does not exist.
+func policyOf(ctx context.Context, api admissionclient.AdmissionregistrationV1Interface, name string) (
+	*admissionregistrationv1.ValidatingAdmissionPolicy, *admissionregistrationv1.ValidatingAdmissionPolicyBinding, error,
+) {
+	policy, err := ignoreNotFound(api.ValidatingAdmissionPolicies().Get(ctx, name, metav1.GetOptions{}))
+	if err != nil {
+		return nil, nil, err
+	}
+	binding, err := ignoreNotFound(api.ValidatingAdmissionPolicyBindings().Get(ctx, name, metav1.GetOptions{}))
+	return policy, binding, err
 }
 
 // ignoreNotFound returns the object; nil if it does not exist.

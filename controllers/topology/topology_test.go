@@ -120,6 +120,26 @@ func TestCellWithPodSelectorNeedsLabelPolicy(t *testing.T) {
 	l.wantCondition(l.reconcile(cell), v1alpha1.ConditionGuarded, metav1.ConditionTrue, v1alpha1.ReasonWebhookConfigured)
 }
 
+func TestCellWithProtectedScopeNeedsPolicy(t *testing.T) {
+	l := newFixture(t)
+	cell := l.createCell("a", l.createKubeconfig("a"))
+	worker, configuration := l.configureWebhook(cell.Name)
+	selector := configuration.Webhooks[0].NamespaceSelector
+	selector.MatchExpressions = append(selector.MatchExpressions, webhookconfig.ProtectedRequirement())
+	l.must(worker.Update(t.Context(), configuration))
+	cell = l.reconcile(cell)
+	l.wantCondition(cell, v1alpha1.ConditionGuarded, metav1.ConditionFalse, v1alpha1.ReasonLabelsNotFixed, webhookconfig.ProtectedName(cell.Name))
+	policy, binding := webhookconfig.ProtectedPolicy(cell.Name, []string{"aggregator"}), webhookconfig.ProtectedBinding(cell.Name)
+	for _, object := range []client.Object{policy, binding} {
+		l.must(worker.Create(t.Context(), object))
+		t.Cleanup(func() { _ = worker.Delete(context.Background(), object) })
+	}
+	l.wantCondition(l.reconcile(cell), v1alpha1.ConditionGuarded, metav1.ConditionTrue, v1alpha1.ReasonWebhookConfigured, v1alpha1.LabelProtected)
+	policy.Spec.MatchConditions[0].Expression = "false"
+	l.must(worker.Update(t.Context(), policy))
+	l.wantCondition(l.reconcile(cell), v1alpha1.ConditionGuarded, metav1.ConditionFalse, v1alpha1.ReasonLabelsNotFixed)
+}
+
 func TestOverlappingCellsHaveCondition(t *testing.T) {
 	l := newFixture(t)
 	refer := l.createKubeconfig("a")

@@ -28,6 +28,9 @@ func TestExemptionOf(t *testing.T) {
 		return admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "breakwater"}, Webhooks: []admissionregistrationv1.ValidatingWebhook{w}}
 	}
 	usual := hook(nil)
+	protected := hook(func(w *admissionregistrationv1.ValidatingWebhook) {
+		w.NamespaceSelector.MatchExpressions = append(w.NamespaceSelector.MatchExpressions, ProtectedRequirement())
+	})
 	for claim, c := range map[string]struct {
 		configurations []admissionregistrationv1.ValidatingWebhookConfiguration
 		namespace      map[string]string
@@ -48,6 +51,16 @@ func TestExemptionOf(t *testing.T) {
 		"a webhook for some namespaces": {[]admissionregistrationv1.ValidatingWebhookConfiguration{hook(func(w *admissionregistrationv1.ValidatingWebhook) {
 			w.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"team": "a"}}
 		})}, map[string]string{corev1.LabelMetadataName: "shop", "team": "b"}, v1alpha1.ExemptNamespaceSelector},
+		"a namespace without protectors": {[]admissionregistrationv1.ValidatingWebhookConfiguration{protected}, map[string]string{corev1.LabelMetadataName: "shop"}, v1alpha1.ExemptNotLabeled},
+		"a namespace with protectors": {[]admissionregistrationv1.ValidatingWebhookConfiguration{protected},
+			map[string]string{corev1.LabelMetadataName: "shop", v1alpha1.LabelProtected: "true"}, ""},
+		"a namespace whose label has another text": {[]admissionregistrationv1.ValidatingWebhookConfiguration{protected},
+			map[string]string{corev1.LabelMetadataName: "shop", v1alpha1.LabelProtected: "yes"}, v1alpha1.ExemptNotLabeled},
+		"an exempt namespace without protectors": {[]admissionregistrationv1.ValidatingWebhookConfiguration{protected},
+			map[string]string{corev1.LabelMetadataName: "shop", v1alpha1.LabelExempt: "true"}, v1alpha1.ExemptLabel},
+		"kube-system without protectors": {[]admissionregistrationv1.ValidatingWebhookConfiguration{protected},
+			map[string]string{corev1.LabelMetadataName: "kube-system"}, v1alpha1.ExemptNamespaceSelector},
+		"a second webhook for all namespaces": {[]admissionregistrationv1.ValidatingWebhookConfiguration{protected, usual}, map[string]string{corev1.LabelMetadataName: "shop"}, ""},
 		"the webhook of another cell": {[]admissionregistrationv1.ValidatingWebhookConfiguration{hook(func(w *admissionregistrationv1.ValidatingWebhook) {
 			other := RemovalPath("worker-2")
 			w.ClientConfig.Service.Path = &other

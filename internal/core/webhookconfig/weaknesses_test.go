@@ -69,11 +69,15 @@ func TestWeaknesses(t *testing.T) {
 		"a foreign match condition": {configurations: []configuration{hook(func(h *admissionregistrationv1.ValidatingWebhook) {
 			h.MatchConditions = append(h.MatchConditions, admissionregistrationv1.MatchCondition{Name: "not-the-collector", Expression: "request.userInfo.username != 'collector'"})
 		})}, weak: "may admit removals without a review: not-the-collector"},
-		"a condition of another version": {configurations: []configuration{hook(func(h *admissionregistrationv1.ValidatingWebhook) { h.MatchConditions[0].Expression = "true" })}},
-		"only labeled namespaces":        {configurations: []configuration{require("guard", metav1.LabelSelectorOpExists)}, weak: "selects namespaces by the label guard"},
-		"only some namespaces":           {configurations: []configuration{require("kubernetes.io/metadata.name", metav1.LabelSelectorOpIn, "x")}, weak: "selects some namespaces, but the cell has all"},
-		"too few namespaces":             {configurations: []configuration{require("kubernetes.io/metadata.name", metav1.LabelSelectorOpIn, "x")}, namespaces: []string{"x", "y"}, weak: "excludes namespace y"},
-		"one namespace excluded":         {configurations: []configuration{require("kubernetes.io/metadata.name", metav1.LabelSelectorOpNotIn, "y")}, namespaces: []string{"x", "y"}, weak: "excludes namespace y"},
+		"a condition of another version":  {configurations: []configuration{hook(func(h *admissionregistrationv1.ValidatingWebhook) { h.MatchConditions[0].Expression = "true" })}},
+		"only namespaces with protectors": {configurations: []configuration{configured(t, func(o *webhook.ConfigurationOptions) { o.Scope = webhookconfig.ScopeProtected })}},
+		"only namespaces without protectors": {
+			configurations: []configuration{require("breakwater.dev/protected", metav1.LabelSelectorOpNotIn, "true")}, weak: "selects namespaces by the label breakwater.dev/protected",
+		},
+		"only labeled namespaces": {configurations: []configuration{require("guard", metav1.LabelSelectorOpExists)}, weak: "selects namespaces by the label guard"},
+		"only some namespaces":    {configurations: []configuration{require("kubernetes.io/metadata.name", metav1.LabelSelectorOpIn, "x")}, weak: "selects some namespaces, but the cell has all"},
+		"too few namespaces":      {configurations: []configuration{require("kubernetes.io/metadata.name", metav1.LabelSelectorOpIn, "x")}, namespaces: []string{"x", "y"}, weak: "excludes namespace y"},
+		"one namespace excluded":  {configurations: []configuration{require("kubernetes.io/metadata.name", metav1.LabelSelectorOpNotIn, "y")}, namespaces: []string{"x", "y"}, weak: "excludes namespace y"},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			weak, found := webhookconfig.Weaknesses("a", test.namespaces, test.configurations)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/denial"
+	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/doctor"
 )
 
@@ -60,6 +61,12 @@ var forbidden = apierrors.NewForbidden(schema.GroupResource{Resource: "things"},
 
 func core(change func(*doctor.Core)) func(*doctor.Inspection) {
 	return func(r *doctor.Inspection) { change(&r.Cores[0]) }
+}
+
+// selectProtected makes the API server call the webhook only for namespaces with protectors.
+func selectProtected(c *doctor.Cell) {
+	selector := c.Configurations.Value[0].Webhooks[0].NamespaceSelector
+	selector.MatchExpressions = append(selector.MatchExpressions, webhookconfig.ProtectedRequirement())
 }
 
 func checkCell(change func(*doctor.Cell)) func(*doctor.Inspection) {
@@ -249,6 +256,14 @@ func TestJudgeReportsCells(t *testing.T) {
 			finding{"cell a", "certificate", doctor.Problem, "denies a request that consumes no budget", "webhook-down"}},
 		"a namespace is exempt": {checkCell(func(c *doctor.Cell) { c.NamespaceObjects.Value[0].Labels[v1alpha1.LabelExempt] = "true" }),
 			finding{"cell a", "exempt", doctor.Problem, "Namespace shop has protectors", ""}},
+		"a namespace with protectors has no label": {checkCell(func(c *doctor.Cell) {
+			selectProtected(c)
+			c.NamespaceObjects.Value = append(c.NamespaceObjects.Value, corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+				Name: "other", Labels: map[string]string{v1alpha1.LabelProtected: "true"}}})
+		}), finding{"cell a", "exempt", doctor.Problem, "Namespace shop has protectors, but its API server does not send removals in it to the webhook: " +
+			"it is called only for namespaces with the label breakwater.dev/protected=true", ""}},
+		"no namespace is reviewed": {checkCell(func(c *doctor.Cell) { selectProtected(c); c.NamespaceObjects.Value = nil }),
+			finding{"cell a", "webhook", doctor.Unknown, "was not checked: the API server calls it only for namespaces with the label", ""}},
 		"namespaces cannot be read with the kubeconfig of the Cell": {checkCell(func(c *doctor.Cell) { c.UsesCellKubeconfig, c.NamespaceObjects.Err = true, forbidden }),
 			finding{"cell a", "exempt", doctor.Unknown, "forbidden", ""}},
 	}.run(t, trusted)

@@ -50,6 +50,9 @@ func checkWebhookAnswer(c *Cell) []Finding {
 	f := reporter{c.where(), "webhook"}
 	status := apierrors.APIStatus(nil)
 	switch {
+	case ReviewedNamespace(c) == "":
+		return []Finding{f.finding(Unknown, "Its answer to the API server was not checked: the API server calls it only for namespaces with the label "+
+			v1alpha1.LabelProtected+"=true, and none is known.", "If there are protectors, check that the aggregator of the cell may patch namespaces.", "")}
 	case c.EvictionAnswer == nil:
 		return []Finding{f.finding(Unknown, "A dry run could evict a pod that should not exist.", "", "")}
 	case apierrors.IsNotFound(c.EvictionAnswer), strings.Contains(c.EvictionAnswer.Error(), "denied the request"):
@@ -113,7 +116,8 @@ func RemovalWebhooks(cell string, configurations []admissionregistrationv1.Valid
 	return all
 }
 
-// ReviewedNamespace returns a namespace of a cell whose removals the API server sends to the webhook, or "default" if none is known.
+// ReviewedNamespace returns a namespace of a cell whose removals the API server sends to the webhook. If none is known, it returns "default", or an
+// empty string if the API server sends only those of namespaces with protectors.
 func ReviewedNamespace(c *Cell) string {
 	for i := range c.NamespaceObjects.Value {
 		space := &c.NamespaceObjects.Value[i]
@@ -122,6 +126,9 @@ func ReviewedNamespace(c *Cell) string {
 		if inCell && space.DeletionTimestamp == nil && (exemption == "" || exemption == v1alpha1.ExemptNoWebhook) {
 			return space.Name
 		}
+	}
+	if webhookconfig.HasProtectedScope(c.Name, c.Configurations.Value) {
+		return ""
 	}
 	return "default"
 }
