@@ -169,6 +169,8 @@ func TestScopeOfNewAndOlderInstallation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	older.Labels = map[string]string{"app.kubernetes.io/managed-by": "Helm"}
+	older.Annotations = map[string]string{"meta.helm.sh/release-name": "scoped", "meta.helm.sh/release-namespace": namespace}
 	if err := c.Create(t.Context(), older); err != nil {
 		t.Fatal(err)
 	}
