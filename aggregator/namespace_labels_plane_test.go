@@ -181,7 +181,7 @@ func TestOnlyProtectedNamespacesDependOnWebhook(t *testing.T) {
 	}
 }
 
-// The label stays while a protector of any core needs it, whoever wants to remove it.
+// The label stays while a protector of any core needs it.
 func TestLabelStaysWhileProtectorExists(t *testing.T) {
 	c := newScopedCell(t)
 	c.start()

@@ -248,7 +248,8 @@ const (
 	// ReasonWebhookWeakened, Guarded: the webhook configuration excludes removals, or admits them while the webhook is
 	// unreachable.
 	ReasonWebhookWeakened = "WebhookWeakened"
-	// ReasonLabelsNotFixed, Guarded: no admission policy prevents changes of the pod labels that define the cell.
+	// ReasonLabelsNotFixed, Guarded: no admission policy prevents changes of the pod labels that define the cell, or of the label of the
+	// namespaces that the webhook configuration selects.
 	ReasonLabelsNotFixed = "LabelsNotFixed"
 	// ReasonConfigurationUnread, Guarded: the webhook configurations of the cluster could not be read.
 	ReasonConfigurationUnread = "ConfigurationUnread"
