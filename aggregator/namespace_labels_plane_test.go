@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -145,6 +146,28 @@ func (c *scopedCell) wantAllowed(namespace string) {
 	})
 }
 
+// webhookCalls returns how often the API server has called the webhook of the cell, or has tried to.
+func (c *scopedCell) webhookCalls() (calls int) {
+	c.Helper()
+	text, err := kubernetes.NewForConfigOrDie(testplane.Second(c)).RESTClient().Get().AbsPath("/metrics").DoRaw(c.Context())
+	if err != nil {
+		c.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, "apiserver_admission_webhook_admission_duration_seconds_count{") && strings.Contains(line, `name="`+hookName+`"`) {
+			count, err := strconv.Atoi(strings.TrimSpace(line[strings.LastIndex(line, " "):]))
+			if err != nil {
+				c.Fatal(err)
+			}
+			calls += count
+		}
+	}
+	return calls
+}
+
+// hookName is the name of the webhook in the configuration of guarding.
+const hookName = "removals.breakwater.dev"
+
 // isReady reports whether the protector looks effective.
 func (c *scopedCell) isReady() bool {
 	return meta.IsStatusConditionTrue(c.protector().Status.Conditions, v1alpha1.ConditionReady)
@@ -166,7 +189,15 @@ func TestOnlyProtectedNamespacesDependOnWebhook(t *testing.T) {
 		return ""
 	})
 	c.wantRefused(c.namespace)
-	c.wantAllowed(c.other())
+	calls := c.webhookCalls()
+	for range 20 {
+		if err := c.remove(c.other()); err != nil {
+			t.Errorf("a removal in a namespace without protectors: %v", err)
+		}
+	}
+	if now := c.webhookCalls(); now != calls || calls == 0 {
+		t.Errorf("the API server called the webhook %d times before and %d times after removals in a namespace without protectors, want as often, and not 0", calls, now)
+	}
 	c.eventually(func() string {
 		if !c.isReady() {
 			return fmt.Sprintf("conditions %+v, want Ready", c.protector().Status.Conditions)
