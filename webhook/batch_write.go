@@ -44,7 +44,7 @@ func (w *batchWriter) flush(ctx context.Context, key types.NamespacedName, ops [
 		if err != nil {
 			return nil, err
 		}
-		w.pendingCharges.removeCharged(key, pending, results)
+		w.pendingCharges.removeCharged(key, pending, results, w.now())
 		return results[len(pending):], nil
 	})
 }
@@ -62,7 +62,7 @@ func (w *batchWriter) flushOneByOne(ctx context.Context, key types.NamespacedNam
 		case err != nil:
 			return nil, err
 		default:
-			w.pendingCharges.removeCharged(key, one, results)
+			w.pendingCharges.removeCharged(key, one, results, w.now())
 		}
 	}
 	return w.write(ctx, key, ops)

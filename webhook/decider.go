@@ -53,7 +53,7 @@ func (d *decider) chargeLater(ctx context.Context, cell string, r removal.Reques
 	d.nodes.resolveDomains(ctx, cell, r, charges)
 	attempt := r.Attempt(cell, d.now(), newToken())
 	for _, c := range charges {
-		d.cores.named(c.Core).pendingCharges.add(c.Key, newPendingCharge(c.AttemptFor(attempt), c.Protector))
+		d.cores.chargeLater(c, attempt)
 	}
 }
 

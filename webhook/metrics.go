@@ -105,7 +105,7 @@ func (m *metrics) registerLostProtectors(core string, lost func() int) {
 func (m *metrics) registerPendingCharges(core string, pending func() int) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name:        "breakwater_webhook_owed_removals",
-		Help:        "Break-glass removals that were admitted while their core cluster was unreachable and are not charged yet, by core cluster.",
+		Help:        "Break-glass removals that were admitted while no object could record them and are not charged yet, by core cluster.",
 		ConstLabels: prometheus.Labels{"core": core},
 	}, func() float64 { return float64(pending()) }))
 }

@@ -18,6 +18,9 @@ import (
 // this replica to the protector, for any purpose, charges them, so that this replica decides nothing without them. If the
 // cell has entered or left since, its share or its protector is charged instead (pending_routes.go). A replica that exits
 // before that loses its pending charges, and no other replica has them.
+//
+// A break-glass removal in a cell without an entry, which has not been counted yet or lacks its status after the protector was recreated, is also a
+// pending charge: there is no history to reserve it in. The share of the cell may decide before long, and another removal must not get its budget (rule S6).
 
 const (
 	// pendingWriteInterval is the time between two attempts to write the pending charges. pendingWriteTimeout limits one attempt.
@@ -26,6 +29,12 @@ const (
 	// rejectedInterval is the time between two attempts to write a charge that the API server rejects as invalid.
 	rejectedInterval = time.Minute
 )
+
+// uncountedLimit is how long a charge waits for the entry of its cell: the default admission deadline, after which the removal can no longer take effect.
+func uncountedLimit() time.Duration { return (*v1alpha1.CellSpec)(nil).AdmissionDeadlineOrDefault() }
+
+// isUncharged reports whether a break-glass removal was admitted over a denial and not reserved, because its cell has no entry.
+func isUncharged(v quota.Verdict) bool { return v.Outcome == quota.Waived && v.Forced != "" }
 
 // pendingCharge is a removal to charge to a protector or to its share.
 type pendingCharge struct {
@@ -93,11 +102,13 @@ func (c *pendingCharges) ops(protector types.NamespacedName, now time.Time) (ops
 }
 
 // removeCharged removes the charges that a write has decided for good. A charge stays while another object decides for its cell, and while
-// the protector does not exist: it may be recreated, and a share may have been deleted because its cell has left.
-func (c *pendingCharges) removeCharged(protector types.NamespacedName, written []historyOp, results []opResult) {
+// the protector does not exist: it may be recreated, and a share may have been deleted because its cell has left. It also stays while its cell has no
+// entry and the removal can still take effect.
+func (c *pendingCharges) removeCharged(protector types.NamespacedName, written []historyOp, results []opResult, now time.Time) {
 	for i, op := range written {
 		switch {
 		case results[i].kind != resultDecided:
+		case isUncharged(results[i].verdict) && now.Sub(op.removal.At) < uncountedLimit():
 		case results[i].verdict.Outcome.Admitted(), results[i].verdict.Outcome == quota.DeniedNameless: // a pod without a UID is never charged
 			c.remove(protector, op.removal.Token)
 		}

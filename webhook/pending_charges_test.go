@@ -127,6 +127,51 @@ func TestPendingChargeIsAdaptedToTheProtector(t *testing.T) {
 	}
 }
 
+// Otherwise the first count of the cell would give out the budget of the removal again.
+func TestBreakGlassBeforeTheFirstCountIsChargedLater(t *testing.T) {
+	web := memoryProtector("web", 3, 5)
+	counted := web.Status.DeepCopy()
+	web.Status.Cells = nil
+	d := newMemoryFixture(t, web)
+	for _, name := range []string{"web-0", "web-1"} {
+		d.remove(t.Context(), forced(memoryPod(name)))
+	}
+	d.core.flushPending(t.Context(), types.NamespacedName{Namespace: "default", Name: "web"})
+	if got := d.core.pendingCharges.count(); got != 2 {
+		t.Errorf("%d pending charges before the first count, want 2", got)
+	}
+	first := d.stored(t, "web")
+	first.Status = *counted
+	if err := d.client.Status().Update(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	d.core.states.setCoverage(first)
+	if answer := d.remove(t.Context(), memoryPod("web-2")); answer.Verdict != removal.VerdictReason(quota.DeniedNoBudget) {
+		t.Errorf("verdict %s, want a refusal: break-glass removals consumed the whole budget of 2", answer.Verdict)
+	}
+	if got := d.core.pendingCharges.count(); got != 0 {
+		t.Errorf("%d pending charges, want 0", got)
+	}
+}
+
+// A cell without an aggregator would keep the charge for ever.
+func TestChargeEndsWithoutAFirstCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		web := memoryProtector("web", 3, 5)
+		web.Status.Cells = nil
+		d := newMemoryFixture(t, web)
+		defer d.core.states.lostQueue.ShutDown()
+		d.remove(t.Context(), forced(memoryPod("web-0")))
+		for _, want := range []int{1, 0} {
+			<-time.After(uncountedLimit() - time.Second)
+			d.core.flushPending(t.Context(), types.NamespacedName{Namespace: "default", Name: "web"})
+			if got := d.core.pendingCharges.count(); got != want {
+				t.Errorf("%d pending charges, want %d", got, want)
+			}
+		}
+	})
+}
+
 // The API server would also refuse every later write that contains an invalid charge.
 func TestInvalidChargeIsNotQueued(t *testing.T) {
 	d := newMemoryFixture(t, memoryProtector("web", 3, 5))

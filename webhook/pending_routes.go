@@ -6,11 +6,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 	"github.com/breakwater-k8s/breakwater/internal/core/removal"
 )
 
 // A cell may enter or leave while a charge is pending: then its share decides in place of the protector, or the reverse, in another core
 // (rule S6). The charge must reduce the budget of the object that decides, or that object admits another removal instead.
+
+// chargeLater makes a pending charge of a break-glass removal that no object has reserved.
+func (s coreSet) chargeLater(c removal.Charge, attempt quota.Removal) {
+	s.named(c.Core).pendingCharges.add(c.Key, newPendingCharge(c.AttemptFor(attempt), c.Protector))
+}
 
 // routePendingCharges moves each pending charge of a namespace to the object that decides for its cell, as far as the watches have shown.
 func (s coreSet) routePendingCharges(namespace string) {
@@ -77,6 +83,6 @@ func (c *core) flushPending(ctx context.Context, protector types.NamespacedName)
 		return
 	}
 	if err := c.reserver.flushPending(ctx, protector); err == nil && len(c.pendingCharges.of(protector)) == 0 {
-		c.log.Info("Charged break-glass removals that were admitted while the core cluster was unreachable", "protector", protector)
+		c.log.Info("Settled pending charges of break-glass removals", "protector", protector)
 	}
 }

@@ -192,6 +192,32 @@ func TestBreakGlassRemovalWhileACellEntersIsCharged(t *testing.T) {
 	}
 }
 
+// A recreated protector has no entries until it gets its status back. Then the share, which was open all the time, decides again (rule S6).
+func TestBreakGlassRemovalWhileAProtectorLacksItsStatusIsCharged(t *testing.T) {
+	f := newSharedFixture(t)
+	f.record()
+	f.open()
+	status := f.stored(t, "web").Status.DeepCopy()
+	f.change(f.memoryFixture, "web", func(p *v1alpha1.PodProtector) {
+		p.Annotations = map[string]string{v1alpha1.AnnotationRestored: "1"}
+		p.Status = v1alpha1.PodProtectorStatus{}
+	})
+	for _, pod := range []string{"web-0", "web-1", "web-2"} {
+		f.force(pod)
+	}
+	f.flush()
+	if got := f.pending(); got != 3 {
+		t.Errorf("%d pending charges while the protector lacks its status, want 3", got)
+	}
+	f.change(f.memoryFixture, "web", func(p *v1alpha1.PodProtector) { p.Status.Cells = quota.RestoredCells(status) })
+	if answer := f.remove(t.Context(), memoryPod("web-3")); answer.Verdict != removal.VerdictReason(quota.DeniedNoBudget) {
+		t.Errorf("verdict %s, want a refusal: break-glass removals consumed the whole budget of 3", answer.Verdict)
+	}
+	if got := reservationsOf(f.worker.stored(t, shareName)); got != 3 || f.pending() != 0 {
+		t.Errorf("the share has %d reservations, and %d charges are pending; want 3 and 0", got, f.pending())
+	}
+}
+
 func TestPendingChargeOfAReleasedProtectorEnds(t *testing.T) {
 	f := newSharedFixture(t)
 	f.record()

@@ -37,7 +37,7 @@ func (s *chargeReserver) reserveAll(ctx context.Context, charges []removal.Charg
 			s.logFailure(ctx, err, c, attempt)
 			if attempt.Force {
 				if !apierrors.IsInvalid(err) { // an invalid charge would make every later write of the protector fail, too
-					attempted.protector.core.pendingCharges.add(c.Key, newPendingCharge(c.AttemptFor(attempt), c.Protector))
+					s.cores.chargeLater(c, attempt)
 				}
 				forced = &removal.Override{Verdict: removal.VerdictUnreachable, DeniedBy: &c}
 				continue // the removal is admitted anyway, so all reservations must stay
@@ -58,6 +58,8 @@ func (s *chargeReserver) reserveAll(ctx context.Context, charges []removal.Charg
 			return removal.Deny(charges, c, verdict, r)
 		case !verdict.Claim.IsEmpty():
 			reserved = append(reserved, attempted)
+		case isUncharged(verdict):
+			s.cores.chargeLater(c, attempt)
 		}
 		if verdict.Forced != "" && forced == nil {
 			forced = &removal.Override{Verdict: removal.VerdictReason(verdict.Forced), DeniedBy: &c}

@@ -44,7 +44,7 @@ const (
 	// reduced the budget.
 	Renewed Outcome = "Renewed"
 	// Waived admits without a reservation: there is no history to write to, and the floor is zero or the removal is a break-glass
-	// removal.
+	// removal. The caller must charge the latter when the cell has a history.
 	Waived Outcome = "Waived"
 	// DeniedNoBudget denies: one available pod less would violate the floor.
 	DeniedNoBudget Outcome = "NoBudget"
