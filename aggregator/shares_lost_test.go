@@ -95,47 +95,6 @@ func TestOtherSharesDoNotRelyOnPodsOfALostShare(t *testing.T) {
 	}
 }
 
-// What a share admitted just before another client deleted it is in no object. Its record may rise only by pods that it certainly keeps. Otherwise another
-// cell lowers its share by as many (rule S4).
-func TestRecordOfALostShareDoesNotRiseByPodsBeingRemoved(t *testing.T) {
-	for claim, recorded := range map[string]bool{"the core recorded the reservations": true, "the core did not": false} {
-		t.Run(claim, func(t *testing.T) {
-			const floor, pods = 6, 5
-			s := newSharedCells(t, floor, pods, "a", "b")
-			removed := s.remove("a") + s.remove("b")
-			if removed != 4 {
-				t.Fatalf("the shares admit %d removals, want 4", removed)
-			}
-			if recorded {
-				s.write("a", pods, false)
-			}
-			if err := s.shares["a"].Delete(t.Context(), s.share("a")); err != nil {
-				t.Fatal(err)
-			}
-			s.write("a", pods, false) // create it
-			s.write("a", pods, false) // record and open it
-			if share := s.share("a"); share == nil || share.Spec.ShareOf.Closed || !quota.CellOf(share, "a").Aggregation.Void {
-				t.Fatalf("the share is %+v, want an open one without valid counts", share)
-			}
-			s.write("b", pods-2, false) // the aggregator of the core counts the removals in b before the reservations are dropped
-			s.write("a", pods, false)   // so the share of a may rise, if it has budget
-			share := s.share("b")
-			own := quota.CellOf(share, "b")
-			own.Aggregation.CountedReplicas, own.AdmissionHistory, share.Status.Wanted = pods-2, v1alpha1.AdmissionHistory{}, 1
-			if err := s.shares["b"].Status().Update(t.Context(), share); err != nil {
-				t.Fatal(err)
-			}
-			for range 4 {
-				s.write("b", pods-2, false)
-				s.write("a", pods, false)
-			}
-			if removed += s.remove("b"); 2*pods-removed < floor {
-				t.Errorf("%d pods are left when all admitted removals have taken effect, want the floor of %d: %+v", 2*pods-removed, floor, s.p.Status.Cells[0].Share)
-			}
-		})
-	}
-}
-
 // refusingCreation is the cluster of a cell that creates no shares.
 type refusingCreation struct {
 	client.Client
@@ -182,13 +141,6 @@ func TestPodsThatDieAreCountedWhereNoShareCanBeCreated(t *testing.T) {
 			}
 			if admitted := s.remove("b"); admitted > 0 {
 				t.Errorf("b admits %d removals of its %d pods, which are all that are left of a floor of %d", admitted, pods, floor)
-			}
-			for range 3 { // pods of b that are more than the floor
-				quota.CellOf(s.p, "b").Aggregation.CountedReplicas = floor + 1
-				s.step("b")
-			}
-			if admitted := s.remove("b"); admitted != 1 {
-				t.Errorf("b admits %d of its %d pods, want 1: a lost share needs no pods of other cells for those that it may be removing", admitted, floor+1)
 			}
 		})
 	}

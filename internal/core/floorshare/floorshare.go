@@ -46,15 +46,14 @@ type Local struct {
 	Unmerged bool
 }
 
-// Kept returns the number of pods that the cell keeps whatever it can reach. It is not negative for a cell with a share: if more pods are reserved than the
-// cell has, some of them have died.
+// Kept returns the number of pods that the cell keeps whatever it can reach.
 func (c Cell) Kept() int {
 	left := c.Available - c.Reserved
 	switch {
 	case c.Shared && c.Void:
 		return 0
 	case c.Shared:
-		return min(c.Floor, max(left, 0))
+		return min(c.Floor, left)
 	default:
 		return left
 	}
