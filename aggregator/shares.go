@@ -66,6 +66,7 @@ func (k *shareKeeper) prepare(ctx context.Context, before, p *v1alpha1.PodProtec
 		return nil, err
 	}
 	k.record(cell, stored)
+	k.presumeReserved(quota.CellOf(before, k.cell), cell, stored)
 	if err := k.fence(ctx, quota.CellOf(before, k.cell), cell, stored); err != nil {
 		return nil, err
 	}
@@ -197,6 +198,27 @@ func (k *shareKeeper) record(cell *v1alpha1.PodProtectorCell, stored *v1alpha1.P
 	if own.Aggregation.CountedSpec == cell.Aggregation.CountedSpec { // the two are counted by different streams
 		cell.Aggregation.CountedReplicas = min(cell.Aggregation.CountedReplicas, own.Aggregation.CountedReplicas)
 	}
+}
+
+// presumeReserved records as reserved what a share may have admitted before it was lost, or before its cluster was restored: all but the pods that the
+// protector records as its floor (rules S1 and S2). Otherwise, once that record rises, the other cells rely on pods that are being removed (rule S4).
+// record keeps these until the counts of the share are valid again. before is the entry that the write replaces, whose pods may have died since.
+func (k *shareKeeper) presumeReserved(before, cell *v1alpha1.PodProtectorCell, stored *v1alpha1.PodProtector) {
+	if cell.Share == nil {
+		return
+	}
+	if stored != nil && !isIncomplete(stored, quota.CellOf(stored, k.cell)) {
+		return
+	}
+	wasCounted := before != nil && !before.Aggregation.Void
+	if wasCounted && stored != nil && !k.isClosed(stored) { // recorded before it was opened
+		return
+	}
+	available := cell.Aggregation.CountedReplicas
+	if wasCounted {
+		available = max(available, before.Aggregation.CountedReplicas)
+	}
+	cell.Share.Reserved = max(cell.Share.Reserved, available-cell.Share.Floor)
 }
 
 // isIncomplete reports whether a share, with the entry own, may lack reservations of removals in flight: it was created in place of a lost one, or its

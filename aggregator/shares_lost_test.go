@@ -95,6 +95,69 @@ func TestOtherSharesDoNotRelyOnPodsOfALostShare(t *testing.T) {
 	}
 }
 
+// What a share admitted just before another client deleted it is in no object. Its record may rise only by pods that it certainly keeps. Otherwise another
+// cell lowers its share by as many (rule S4).
+func TestRecordOfALostShareDoesNotRiseByPodsBeingRemoved(t *testing.T) {
+	for claim, c := range map[string]struct{ recorded, void bool }{
+		"the core recorded the reservations":      {recorded: true},
+		"the core did not":                        {},
+		"and its counts are void at the deletion": {void: true},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			const floor, pods = 6, 5
+			s := newSharedCells(t, floor, pods, "a", "b")
+			removed := s.remove("a") + s.remove("b")
+			if removed != 4 {
+				t.Fatalf("the shares admit %d removals, want 4", removed)
+			}
+			if c.recorded {
+				s.write("a", pods, false)
+			}
+			counted := int32(pods)
+			if c.void {
+				quota.VoidCounts(&quota.CellOf(s.p, "a").Aggregation)
+				counted = 0
+			}
+			if err := s.shares["a"].Delete(t.Context(), s.share("a")); err != nil {
+				t.Fatal(err)
+			}
+			s.write("a", counted, false) // create it
+			s.write("a", counted, false) // record and open it
+			if share := s.share("a"); share == nil || share.Spec.ShareOf.Closed || !quota.CellOf(share, "a").Aggregation.Void {
+				t.Fatalf("the share is %+v, want an open one without valid counts", share)
+			}
+			s.write("b", pods-2, false) // the aggregator of the core counts the removals in b before the reservations are dropped
+			s.count("a", pods)          // so the share of a may rise, if it has budget
+			s.write("a", pods, false)
+			share := s.share("b")
+			own := quota.CellOf(share, "b")
+			own.Aggregation.CountedReplicas, own.AdmissionHistory, share.Status.Wanted = pods-2, v1alpha1.AdmissionHistory{}, 1
+			if err := s.shares["b"].Status().Update(t.Context(), share); err != nil {
+				t.Fatal(err)
+			}
+			for range 4 {
+				s.write("b", pods-2, false)
+				s.write("a", pods, false)
+			}
+			if removed += s.remove("b"); 2*pods-removed < floor {
+				t.Errorf("%d pods are left when all admitted removals have taken effect, want the floor of %d: %+v", 2*pods-removed, floor, s.p.Status.Cells[0].Share)
+			}
+		})
+	}
+}
+
+// count writes counts of a cell that are valid again, and takes the first write of the next step of its share.
+func (s *sharedCells) count(cell string, pods int32) {
+	s.Helper()
+	next := s.p.DeepCopy()
+	counts := &quota.CellOf(next, cell).Aggregation
+	counts.Void, counts.CountedReplicas, counts.CountedSpec = false, pods, quota.CountedSpec(&next.Spec)
+	if _, err := s.keepers[cell].prepare(s.Context(), s.p.DeepCopy(), next); err != nil {
+		s.Fatal(err)
+	}
+	s.p = next
+}
+
 // refusingCreation is the cluster of a cell that creates no shares.
 type refusingCreation struct {
 	client.Client
@@ -141,6 +204,13 @@ func TestPodsThatDieAreCountedWhereNoShareCanBeCreated(t *testing.T) {
 			}
 			if admitted := s.remove("b"); admitted > 0 {
 				t.Errorf("b admits %d removals of its %d pods, which are all that are left of a floor of %d", admitted, pods, floor)
+			}
+			for range 3 { // pods of b that are more than the floor
+				quota.CellOf(s.p, "b").Aggregation.CountedReplicas = floor + 1
+				s.step("b")
+			}
+			if admitted := s.remove("b"); admitted != 1 {
+				t.Errorf("b admits %d of its %d pods, want 1: a lost share needs no pods of other cells for those that it may be removing", admitted, floor+1)
 			}
 		})
 	}

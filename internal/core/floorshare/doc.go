@@ -10,7 +10,7 @@
 //	S3  L_c falls only in a write of the protector after which Σ L_c ≥ F. A cell without a share counts for A_c − |H_c|, and a discounted one
 //	    for 0 unless it is c. The record of a discounted cell is dropped only in a write after which this holds for the other cells.
 //	S4  L_c falls only in a write after which Σ min(L_c, A_c − |H_c|) ≥ F, and rises if that sum is too low. A closed share counts, too: its
-//	    reservations are open. While F is unknown, the shares admit nothing.
+//	    reservations are open. A lost share counts for the L_c of its loss. While F is unknown, the shares admit nothing.
 //	S5  After a restore of the core, nothing relies on a record of a share until its cell has confirmed it. After a restore of a cell's
 //	    cluster, its share is closed until it has entered again.
 //	S6  A cell decides on its share exactly while the core records one.

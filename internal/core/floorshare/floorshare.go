@@ -46,14 +46,15 @@ type Local struct {
 	Unmerged bool
 }
 
-// Kept returns the number of pods that the cell keeps whatever it can reach.
+// Kept returns the number of pods that the cell keeps whatever it can reach. It is not negative for a cell with a share: if more pods are reserved than the
+// cell has, some of those do not exist any more.
 func (c Cell) Kept() int {
 	left := c.Available - c.Reserved
 	switch {
 	case c.Shared && c.Void:
 		return 0
 	case c.Shared:
-		return min(c.Floor, left)
+		return min(c.Floor, max(left, 0))
 	default:
 		return left
 	}
