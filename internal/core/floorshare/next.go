@@ -82,13 +82,13 @@ func NeedsLive(before, after *Protector, cell string, local Local, step Step) bo
 	}
 }
 
-// confirmClosed returns the step by which a closed share is recorded again. Nothing is known of what it promised, so it must be enough with what
-// the other cells have promised.
+// confirmClosed returns the step by which a closed share is recorded again. Nothing is known of what it promised, so it must be enough with what the
+// other cells keep: they may have promised more pods than they have, and no share rises until the cell has been counted (rule S4).
 func (p *Protector) confirmClosed(own Cell) Step {
 	if p.FloorUnknown {
 		return Step{}
 	}
-	return Step{Confirm, max(own.Floor, p.Floor-p.promised())}
+	return Step{Confirm, max(own.Floor, p.Floor-p.kept())}
 }
 
 // enter returns the step by which a cell gets a share: its part of the floor, or more if the other cells promise, or have, too few pods.

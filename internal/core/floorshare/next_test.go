@@ -168,6 +168,7 @@ func TestNextAfterRestore(t *testing.T) {
 	undone, unmerged := open, closed
 	undone.Undone, unmerged.Unmerged = true, true
 	void := func(c floorshare.Cell) floorshare.Cell { c.Void = true; return c }
+	holding := func(pods int) floorshare.Cell { return floorshare.Cell{Shared: true, Floor: 9, Available: pods} }
 	for claim, c := range map[string]struct {
 		own, other floorshare.Cell
 		local      floorshare.Local
@@ -179,7 +180,8 @@ func TestNextAfterRestore(t *testing.T) {
 		"an open share that the core never undid":  {floorshare.Cell{Name: "a", Available: 9}, recorded, open, floorshare.Step{Kind: floorshare.Leave}},
 		"a closed share is what the floor needs":   {void(recorded), recorded, closed, floorshare.Step{Kind: floorshare.Confirm, Floor: 7}},
 		"no void record helps it":                  {void(recorded), void(recorded), closed, floorshare.Step{Kind: floorshare.Confirm, Floor: 10}},
-		"it may be more than the floor needs":      {void(recorded), floorshare.Cell{Shared: true, Floor: 9}, closed, floorshare.Step{Kind: floorshare.Confirm, Floor: 3}},
+		"it may be more than the floor needs":      {void(recorded), holding(9), closed, floorshare.Step{Kind: floorshare.Confirm, Floor: 3}},
+		"it makes up for pods that another lacks":  {void(recorded), holding(4), closed, floorshare.Step{Kind: floorshare.Confirm, Floor: 6}},
 		"a closed share that is recorded opens":    {recorded, void(recorded), closed, floorshare.Step{Kind: floorshare.Enter, Floor: 3}},
 		"a closed share first gives up removals":   {floorshare.Cell{Name: "a", Available: 9}, recorded, unmerged, floorshare.Step{Kind: floorshare.Leave}},
 		"other shares wait":                        {recorded, void(recorded), open, floorshare.Step{}},
