@@ -117,10 +117,10 @@ func (c Charge) consumesBudget(health podhealth.Health, r Request) bool {
 }
 
 // AgeEvaluationTime returns the time at which the age of a pod to be removed is evaluated. If no aggregator has counted the cell, or the cell
-// was removed from the protector, no count has a time that compensates for a slow clock. The pod is then assumed to be old enough,
-// and its removal is denied, or charged if it is forced.
+// was removed from the protector, or the protector has vanished, no newer count can compensate for a slow clock. The pod is then assumed to
+// be old enough, and its removal is denied, or charged if it is forced.
 func (c Charge) AgeEvaluationTime(cell string, now time.Time) time.Time {
-	if c.AgeUnknown || quota.CellOf(c.Protector, cell) == nil {
+	if c.AgeUnknown || c.Vanished || quota.CellOf(c.Protector, cell) == nil {
 		return now.Add(time.Duration(c.Protector.Spec.MinReadySeconds)*time.Second + maxClockLag)
 	}
 	return now

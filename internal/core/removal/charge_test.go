@@ -20,20 +20,22 @@ func TestYoungPodIsChargedInCellsWithoutCounts(t *testing.T) {
 	counted := protector.DeepCopy()
 	counted.Status.Cells = []v1alpha1.PodProtectorCell{{CellID: "worker-1", Aggregation: v1alpha1.Aggregation{LastEventTime: metav1.NewMicroTime(now)}}}
 	for claim, c := range map[string]struct {
-		protector *v1alpha1.PodProtector
-		cell      string
-		ready     corev1.ConditionStatus
-		want      int
+		charge Charge
+		cell   string
+		ready  corev1.ConditionStatus
+		want   int
 	}{
-		"a cell that is counted":                         {counted, "worker-1", corev1.ConditionTrue, 0},
-		"another cell":                                   {counted, "worker-2", corev1.ConditionTrue, 1},
-		"a protector that is not counted":                {protector, "worker-1", corev1.ConditionTrue, 1},
-		"a pod that is not ready, where none is counted": {protector, "worker-1", corev1.ConditionFalse, 0},
+		"a cell that is counted":                         {Charge{Protector: counted}, "worker-1", corev1.ConditionTrue, 0},
+		"another cell":                                   {Charge{Protector: counted}, "worker-2", corev1.ConditionTrue, 1},
+		"a protector that is not counted":                {Charge{Protector: protector}, "worker-1", corev1.ConditionTrue, 1},
+		"a pod that is not ready, where none is counted": {Charge{Protector: protector}, "worker-1", corev1.ConditionFalse, 0},
+		"a protector that has vanished":                  {Charge{Protector: counted, Vanished: true}, "worker-1", corev1.ConditionTrue, 1},
+		"a pod that is not ready, of a vanished one":     {Charge{Protector: counted, Vanished: true}, "worker-1", corev1.ConditionFalse, 0},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			pod := pod.DeepCopy()
 			pod.Status.Conditions[0].Status = c.ready
-			charges, free := ChargesFor([]Charge{{Protector: c.protector}}, true, c.cell, Request{Operation: v1alpha1.OperationDelete, Pod: pod}, now)
+			charges, free := ChargesFor([]Charge{c.charge}, true, c.cell, Request{Operation: v1alpha1.OperationDelete, Pod: pod}, now)
 			if len(charges) != c.want {
 				t.Errorf("ChargesFor() = %d charges (%s), want %d", len(charges), free, c.want)
 			}
