@@ -232,12 +232,15 @@ matchExpressions:
 {{- end }}
 {{- end }}
 
-{{- /* The scope of removals in a cell: (list $ name), with the name of its ValidatingWebhookConfiguration. An installation without the label keeps its scope. */ -}}
+{{- /*
+The scope of removals in a cell: (list $ name), with the name of its ValidatingWebhookConfiguration. Where Helm cannot read the cluster, as in `helm template`
+and Argo CD, it is All: an older version may not have labeled the namespaces yet. An installation without the label keeps its scope.
+*/ -}}
 {{- define "breakwater.removalScope" -}}
-{{- $scope := (index . 0).Values.webhook.scope -}}
-{{- if not $scope }}
-{{- $scope = "Protected" }}
-{{- with lookup "admissionregistration.k8s.io/v1" "ValidatingWebhookConfiguration" "" (index . 1) }}
+{{- $version := "admissionregistration.k8s.io/v1" }}{{ $kind := "ValidatingWebhookConfiguration" -}}
+{{- $scope := (index . 0).Values.webhook.scope | default (lookup $version $kind "" "" | empty | ternary "All" "Protected") -}}
+{{- if not (index . 0).Values.webhook.scope }}
+{{- with lookup $version $kind "" (index . 1) }}
 {{- if not (contains (quote "breakwater.dev/protected") (toJson .webhooks)) }}{{ $scope = "All" }}{{ end }}
 {{- end }}
 {{- end }}

@@ -57,7 +57,10 @@ func (all broken) run(t *testing.T, trusted *signer) {
 	}
 }
 
-var forbidden = apierrors.NewForbidden(schema.GroupResource{Resource: "things"}, "x", errors.New("no"))
+var (
+	forbidden = apierrors.NewForbidden(schema.GroupResource{Resource: "things"}, "x", errors.New("no"))
+	noSuchPod = apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, "breakwater-doctor")
+)
 
 func core(change func(*doctor.Core)) func(*doctor.Inspection) {
 	return func(r *doctor.Inspection) { change(&r.Cores[0]) }
@@ -267,8 +270,13 @@ func TestJudgeReportsCells(t *testing.T) {
 		"no namespace has protectors, so that no webhook is called": {func(r *doctor.Inspection) {
 			r.Cores[0].Protectors.Value = nil
 			protectedScope(&r.Cells[0])
-			r.Cells[0].EvictionAnswer = apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, "breakwater-doctor")
-		}, finding{"cell a", "webhook", doctor.Unknown, "No namespace has the label", ""}},
+			r.Cells[0].EvictionAnswer = noSuchPod
+		}, finding{"cell a", "webhook", doctor.Unknown, "No namespace is known to have the label", ""}},
+		"no namespace is known, so that no webhook may have been called": {checkCell(func(c *doctor.Cell) {
+			protectedScope(c)
+			c.NamespaceObjects.Value = nil
+			c.EvictionAnswer = noSuchPod
+		}), finding{"cell a", "webhook", doctor.Unknown, "No namespace is known to have the label", ""}},
 		"namespaces cannot be read with the kubeconfig of the Cell": {checkCell(func(c *doctor.Cell) { c.UsesCellKubeconfig, c.NamespaceObjects.Err = true, forbidden }),
 			finding{"cell a", "exempt", doctor.Unknown, "forbidden", ""}},
 	}.run(t, trusted)

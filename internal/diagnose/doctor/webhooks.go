@@ -53,8 +53,8 @@ func checkWebhookAnswer(c *Cell) []Finding {
 	case c.EvictionAnswer == nil:
 		return []Finding{f.finding(Unknown, "A dry run could evict a pod that should not exist.", "", "")}
 	case apierrors.IsNotFound(c.EvictionAnswer) && awaitsLabels(c):
-		return []Finding{f.finding(Unknown, "No namespace has the label "+v1alpha1.LabelProtected+"=true, so that its API server has not asked it about a removal.",
-			"Create a PodProtector, and run the command again.", "")}
+		return []Finding{f.finding(Unknown, "No namespace is known to have the label "+v1alpha1.LabelProtected+"=true, without which its API server does not ask it.",
+			"Create a PodProtector, or ask for permission to list namespaces, and run the command again.", "")}
 	case apierrors.IsNotFound(c.EvictionAnswer), strings.Contains(c.EvictionAnswer.Error(), "denied the request"):
 		return f.ok("It answers the API server.")
 	case apierrors.IsForbidden(c.EvictionAnswer):
@@ -124,9 +124,9 @@ func ReviewedNamespace(c *Cell) string {
 	return "default"
 }
 
-// awaitsLabels reports whether the API server of a cell would send removals to the webhook if a namespace had protectors, and none has.
+// awaitsLabels reports whether the API server of a cell sends only removals in namespaces with protectors to the webhook, and none of these is known.
 func awaitsLabels(c *Cell) bool {
-	return len(namespacesBy(c, "")) == 0 && len(namespacesBy(c, v1alpha1.ExemptNotLabeled)) > 0
+	return len(namespacesBy(c, "")) == 0 && webhookconfig.DependsOnProtectedLabel(c.Name, c.Configurations.Value)
 }
 
 // namespacesBy returns the namespaces of a cell that are exempt for one of these reasons; the reason of one that is not exempt is empty.
