@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
 )
 
@@ -81,10 +82,21 @@ func up(ctx context.Context, out io.Writer, target federationTarget) error {
 
   eval "$(%[3]s env%[4]s)"    # KUBECONFIG with a context for each cluster, and kubectl
   kubectl --context %[5]s get nodes,pods -A
+  kubectl breakwater console --context %[6]s    # the page with protectors, cells and denials
   %[3]s status%[4]s
   %[3]s down%[4]s
-`, time.Since(began).Seconds(), target.dir, os.Args[0], target.repeatFlags, names[len(names)-1])
+`, time.Since(began).Seconds(), target.dir, os.Args[0], target.repeatFlags, names[len(names)-1], coreName(target.topology))
 	return err
+}
+
+// coreName returns the name of the first core cluster, which is also its context.
+func coreName(topology *federation.Topology) string {
+	for _, cluster := range topology.Clusters {
+		if cluster.HasRole(federation.Core) {
+			return cluster.Name
+		}
+	}
+	return ""
 }
 
 // startSupervisor starts this program as a supervisor in its own session, so that it outlives this command and its terminal.

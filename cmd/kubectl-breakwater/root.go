@@ -32,6 +32,7 @@ API server calls Breakwater for that cell, or else the kubeconfig in the Cell's 
 	root.AddCommand(
 		adoptCommand(p),
 		cellsCommand(p),
+		consoleCommand(p),
 		convertCommand(p),
 		denialsCommand(p),
 		doctorCommand(p),

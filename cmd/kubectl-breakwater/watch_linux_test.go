@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"sync"
@@ -43,7 +44,7 @@ type terminalOutput struct {
 	text strings.Builder
 }
 
-func (s *terminalOutput) read(from *os.File) {
+func (s *terminalOutput) read(from io.Reader) {
 	piece := make([]byte, 4096)
 	for {
 		n, err := from.Read(piece)

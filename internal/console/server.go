@@ -28,7 +28,7 @@ const (
 	shutdownTimeout = 5 * time.Second
 )
 
-// server serves the pages over TLS.
+// server serves the pages over TLS, or without TLS to one user of this machine.
 type server struct {
 	options Options
 	log     logr.Logger
@@ -61,6 +61,9 @@ func (s *server) Start(ctx context.Context) error {
 	}
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()
+	if s.options.Local != nil && s.options.Local.Ready != nil {
+		go s.reportReady(ctx)
+	}
 	s.log.Info("Serving the console", "address", listener.Addr().String())
 	select {
 	case err := <-failed:
@@ -77,6 +80,9 @@ func (s *server) Start(ctx context.Context) error {
 }
 
 func (s *server) listen(ctx context.Context) (net.Listener, error) {
+	if s.options.Local != nil {
+		return netutil.LimitListener(s.options.Local.Listener, maxConnections), s.storeAddress(s.options.Local.Listener)
+	}
 	watcher, err := certwatcher.New(s.options.CertFile, s.options.KeyFile)
 	if err != nil {
 		return nil, fmt.Errorf("--tls-cert %s, --tls-key %s: %w", s.options.CertFile, s.options.KeyFile, err)
@@ -90,12 +96,21 @@ func (s *server) listen(ctx context.Context) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--listen: %w", err)
 	}
-	if address, ok := plain.Addr().(*net.TCPAddr); ok {
-		s.address.Store(address)
+	if err := s.storeAddress(plain); err != nil {
+		return nil, err
 	}
 	return tls.NewListener(netutil.LimitListener(plain, maxConnections), &tls.Config{
 		MinVersion: tls.VersionTLS12, GetCertificate: watcher.GetCertificate, NextProtos: []string{"h2", "http/1.1"},
 	}), nil
+}
+
+func (s *server) storeAddress(listener net.Listener) error {
+	address, ok := listener.Addr().(*net.TCPAddr)
+	if !ok {
+		return fmt.Errorf("the console listens on %s, want a TCP address", listener.Addr())
+	}
+	s.address.Store(address)
+	return nil
 }
 
 // ready returns nil once the console listens, has the data of a core, and has tried to connect to all others.
@@ -127,8 +142,13 @@ func (s *server) handler() http.Handler {
 	mux.Handle("GET /api/protectors/{namespace}/{name}", s.serveJSON("protector", s.protector))
 	mux.Handle("GET /api/cores/{core}/protectors/{namespace}/{name}", s.serveJSON("protector", s.protector))
 	mux.Handle("GET /api/cells", s.serveJSON("cells", s.cells))
-	mux.HandleFunc("GET /sign-in", s.signInPage)
-	mux.HandleFunc("POST /sign-in", s.signIn)
+	if s.options.Local != nil {
+		mux.HandleFunc("GET "+localPrefix+"{secret}", s.signInLocally)
+		mux.HandleFunc("GET /sign-in", func(w http.ResponseWriter, r *http.Request) { s.writeProblem(w, r, notSignedInLocally()) })
+	} else {
+		mux.HandleFunc("GET /sign-in", s.signInPage)
+		mux.HandleFunc("POST /sign-in", s.signIn)
+	}
 	mux.HandleFunc("POST /sign-out", s.signOut)
 	if s.oidc != nil {
 		mux.HandleFunc("GET /sign-in/oidc", s.beginOIDC)
@@ -138,7 +158,7 @@ func (s *server) handler() http.Handler {
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		s.writeProblem(w, r, problem{http.StatusNotFound, "There is no such page", "Protectors are at /protectors/NAMESPACE/NAME."})
 	})
-	return s.metrics.countRequests(withSecurityHeaders(http.NewCrossOriginProtection().Handler(mux)))
+	return s.metrics.countRequests(withSecurityHeaders(s.onlyOwnHost(http.NewCrossOriginProtection().Handler(mux))))
 }
 
 // withSecurityHeaders sets the security headers of every response: no foreign content, no framing, no caching.

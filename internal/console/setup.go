@@ -24,6 +24,8 @@ type Options struct {
 	Others map[string]*rest.Config
 	// Listen is the address to serve on. The certificate files are reloaded when they change.
 	Listen, CertFile, KeyFile string
+	// Local serves one user of this machine instead of Listen with a certificate; nil if there is none.
+	Local *Local
 	// SessionIdle is how long an inactive session lasts, and SessionLifetime how long any session lasts.
 	SessionIdle, SessionLifetime time.Duration
 	// ReviewLifetime is how long answers of the API server about a visitor are cached.
@@ -60,7 +62,7 @@ func Default() Options {
 // Validate returns an error that names the flags with invalid values.
 func (o *Options) Validate() error {
 	var all []error
-	if o.CertFile == "" || o.KeyFile == "" {
+	if o.Local == nil && (o.CertFile == "" || o.KeyFile == "") {
 		all = append(all, errors.New("--tls-cert and --tls-key are required: tokens are sent over TLS only"))
 	}
 	if o.SessionIdle < time.Minute || o.SessionIdle > o.SessionLifetime {
@@ -120,7 +122,7 @@ func setup(mgr manager.Manager, options Options) (*server, error) {
 			return nil, err
 		}
 		reviews := access.NewReviews(c.client, options.ReviewLifetime, time.Now)
-		reviews.Unreachable = c.unreachable
+		reviews.Unreachable, reviews.Self = c.unreachable, options.Local != nil
 		s.cores, gates = append(s.cores, c), append(gates, access.Core{Name: name, Reviews: reviews})
 		if err := mgr.Add(c); err != nil {
 			return nil, err
@@ -136,6 +138,7 @@ func setup(mgr manager.Manager, options Options) (*server, error) {
 	}
 	sessions := access.NewSessions(options.SessionIdle, options.SessionLifetime, options.Sessions, time.Now)
 	s.gate = access.NewGate(gates, sessions, time.Now)
+	s.gate.Loopback = options.Local != nil
 	s.metrics = newMetrics(options.Registry, sessions, s.streams)
 	return s, errors.Join(mgr.Add(s), mgr.AddReadyzCheck("console", s.ready))
 }

@@ -52,6 +52,10 @@ func (s *server) signIn(w http.ResponseWriter, r *http.Request) {
 
 func (s *server) signOut(w http.ResponseWriter, r *http.Request) {
 	http.SetCookie(w, s.gate.SignOut(r))
+	if s.options.Local != nil {
+		http.Redirect(w, r, "/", http.StatusSeeOther)
+		return
+	}
 	http.Redirect(w, r, "/sign-in", http.StatusSeeOther)
 }
 

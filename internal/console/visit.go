@@ -42,6 +42,10 @@ func (s *server) authenticate(w http.ResponseWriter, r *http.Request) (visit, bo
 }
 
 func (s *server) rejectVisitor(w http.ResponseWriter, r *http.Request, err error) {
+	if errors.Is(err, access.ErrUnauthenticated) && s.options.Local != nil {
+		s.writeProblem(w, r, notSignedInLocally())
+		return
+	}
 	if errors.Is(err, access.ErrUnauthenticated) && wantsPage(r) && r.Header.Get("Authorization") == "" {
 		http.Redirect(w, r, "/sign-in?next="+url.QueryEscape(r.URL.RequestURI()), http.StatusSeeOther)
 		return

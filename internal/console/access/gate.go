@@ -17,6 +17,9 @@ import (
 // Cookie is the name of the cookie with the session ID. Browsers accept it only over TLS, and only for this host.
 const Cookie = "__Host-breakwater-session"
 
+// loopbackCookie is the name of that cookie of a console that serves the loopback address without TLS. Browsers send it to all ports of the address.
+const loopbackCookie = "breakwater-session"
+
 // allClientsKey is the key that counts attempts from all addresses together.
 const allClientsKey = ""
 
@@ -33,6 +36,8 @@ type Core struct {
 type Gate struct {
 	cores    []Core
 	Sessions *Sessions
+	// Loopback reports whether the console serves the loopback address without TLS. Requests then have no bearer tokens.
+	Loopback bool
 	// perClient limits attempts per address, allClients those from all addresses.
 	perClient, allClients *Attempts
 }
@@ -65,14 +70,14 @@ func NewGate(cores []Core, sessions *Sessions, now func() time.Time) *Gate {
 // Admit authenticates a request by its bearer token or its session. active reports whether the user acts, in contrast to a page that
 // refreshes itself. The error is ErrUnauthenticated, ErrTooManyAttempts, or a failure of the API server to answer.
 func (g *Gate) Admit(r *http.Request, active bool) (*Visitor, error) {
-	if header := r.Header.Get("Authorization"); header != "" {
+	if header := r.Header.Get("Authorization"); header != "" && !g.Loopback {
 		kind, token, _ := strings.Cut(header, " ")
 		if !strings.EqualFold(kind, "Bearer") {
 			return nil, ErrUnauthenticated
 		}
 		return g.admitToken(r, strings.TrimSpace(token))
 	}
-	cookie, err := r.Cookie(Cookie)
+	cookie, err := r.Cookie(g.cookieName())
 	if err != nil {
 		return nil, ErrUnauthenticated
 	}
@@ -277,21 +282,32 @@ func (g *Gate) open(r *http.Request, user, token string, identity *Identity) (*h
 	if err != nil {
 		return nil, err
 	}
-	return cookie(id, 0), nil
+	return g.cookie(id, 0), nil
 }
 
 // SignOut ends the session of a request, if it has one, and returns a cookie that deletes the browser's cookie.
 func (g *Gate) SignOut(r *http.Request) *http.Cookie {
-	if old, err := r.Cookie(Cookie); err == nil {
+	if old, err := r.Cookie(g.cookieName()); err == nil {
 		g.Sessions.Close(old.Value)
 	}
-	return cookie("", -1)
+	return g.cookie("", -1)
 }
 
-func cookie(value string, age int) *http.Cookie {
-	return &http.Cookie{
-		Name: Cookie, Value: value, Path: "/", MaxAge: age, Secure: true, HttpOnly: true, SameSite: http.SameSiteStrictMode,
+func (g *Gate) cookieName() string {
+	if g.Loopback {
+		return loopbackCookie
 	}
+	return Cookie
+}
+
+// cookie returns the cookie of a session. On the loopback address it is not Secure, since there is no TLS, and only Lax, since the user follows a link
+// from a terminal or a file.
+func (g *Gate) cookie(value string, age int) *http.Cookie {
+	c := &http.Cookie{Name: g.cookieName(), Value: value, Path: "/", MaxAge: age, Secure: true, HttpOnly: true, SameSite: http.SameSiteStrictMode}
+	if g.Loopback {
+		c.Secure, c.SameSite = false, http.SameSiteLaxMode
+	}
+	return c
 }
 
 // Revalidate returns an error if Admit would no longer admit the visitor. Errors are those of Admit.

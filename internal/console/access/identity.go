@@ -48,8 +48,12 @@ type Permission struct {
 func (r Permission) accessReview(who Identity) *authorizationv1.SubjectAccessReview {
 	return &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 		User: who.Name, UID: who.uid, Groups: who.groups, Extra: who.extra,
-		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "list", Group: r.Group, Resource: r.Resource, Namespace: r.Namespace},
+		ResourceAttributes: r.attributes(),
 	}}
+}
+
+func (r Permission) attributes() *authorizationv1.ResourceAttributes {
+	return &authorizationv1.ResourceAttributes{Verb: "list", Group: r.Group, Resource: r.Resource, Namespace: r.Namespace}
 }
 
 // Equal reports whether two identities are the same.

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/singleflight"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 )
@@ -42,6 +43,8 @@ type Reviews struct {
 	// Unreachable reports whether the API server is known to be unreachable. Its last answers then hold for at most an hour, and it is not
 	// asked: visitors see the data from before the outage that they could see then. nil means never.
 	Unreachable func() bool
+	// Self reports whether the only visitor is the user of the client. The reviews are then those that every user may create.
+	Self bool
 
 	client      kubernetes.Interface
 	lifetime    time.Duration
@@ -151,11 +154,11 @@ func (r *Reviews) IsAllowed(ctx context.Context, who Identity, right Permission)
 	}
 	flight := fmt.Sprintf("right %s %q", who.key[:], right)
 	got, err := r.doReview(ctx, r.slots, flight, func(ctx context.Context) (any, error) {
-		review, err := r.client.AuthorizationV1().SubjectAccessReviews().Create(ctx, right.accessReview(who), metav1.CreateOptions{})
+		status, err := r.reviewPermission(ctx, who, right)
 		if err != nil {
 			return false, err
 		}
-		may := review.Status.Allowed && !review.Status.Denied
+		may := status.Allowed && !status.Denied
 		r.permissions.put(key, may, r.lifetime)
 		return may, nil
 	})
@@ -163,6 +166,22 @@ func (r *Reviews) IsAllowed(ctx context.Context, who Identity, right Permission)
 		return false, fmt.Errorf("review a permission: %w", err)
 	}
 	return got.(bool), nil
+}
+
+func (r *Reviews) reviewPermission(ctx context.Context, who Identity, right Permission) (authorizationv1.SubjectAccessReviewStatus, error) {
+	if r.Self {
+		spec := authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: right.attributes()}
+		review, err := r.client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{Spec: spec}, metav1.CreateOptions{})
+		if err != nil {
+			return authorizationv1.SubjectAccessReviewStatus{}, err
+		}
+		return review.Status, nil
+	}
+	review, err := r.client.AuthorizationV1().SubjectAccessReviews().Create(ctx, right.accessReview(who), metav1.CreateOptions{})
+	if err != nil {
+		return authorizationv1.SubjectAccessReviewStatus{}, err
+	}
+	return review.Status, nil
 }
 
 // doReview merges concurrent reviews with the same key into one. A caller whose context ends stops waiting.
