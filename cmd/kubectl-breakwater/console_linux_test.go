@@ -53,7 +53,9 @@ func startConsole(t *testing.T, rules ...rbacv1.PolicyRule) (link string) {
 func TestConsoleOfTheUser(t *testing.T) {
 	h := newHub(t)
 	h.protect("web", 5, 9, nil)
-	link := startConsole(t, rbacv1.PolicyRule{APIGroups: []string{"breakwater.dev"}, Resources: []string{"cells", "podprotectors"}, Verbs: []string{"list", "watch"}})
+	link := startConsole(t, rbacv1.PolicyRule{
+		APIGroups: []string{"breakwater.dev"}, Resources: []string{"cells", "podprotectors"}, Verbs: []string{"list", "watch"},
+	})
 	base := link[:strings.Index(link, "/local/")]
 	jar, err := cookiejar.New(nil)
 	h.must(err)

@@ -171,12 +171,14 @@ func (c *clusterFinder) coreWithCell(ctx context.Context, config *rest.Config, r
 	if apierrors.IsForbidden(referencesErr) || err != nil {
 		reason = fmt.Sprintf(" (%v)", errors.Join(referencesErr, err))
 	}
-	return nil, fmt.Errorf("%s is not a core cluster of Breakwater: it does not serve Cells (%s), and does not name its core%s. Select the core cluster with --core-context CONTEXT "+
-		"(or BREAKWATER_CORE_CONTEXT), --core-kubeconfig FILE, or --core NAME=KUBECONFIG for each of several%s%s",
+	return nil, fmt.Errorf("%s is not a core cluster of Breakwater: it does not serve Cells (%s), and does not name its core%s. Select the core cluster "+
+		"with --core-context CONTEXT (or BREAKWATER_CORE_CONTEXT), --core-kubeconfig FILE, or --core NAME=KUBECONFIG for each of several%s%s",
 		c.currentContext(), v1alpha1.GroupVersion, reason, suggested(others), skippedText(skipped))
 }
 
-func (c *clusterFinder) contextsWithCell(ctx context.Context, config *rest.Config, others []otherContext) (matching []otherContext, skipped []string, err error) {
+func (c *clusterFinder) contextsWithCell(
+	ctx context.Context, config *rest.Config, others []otherContext,
+) (matching []otherContext, skipped []string, err error) {
 	clientset, err := kubernetes.NewForConfig(config)
 	if err != nil || len(others) == 0 {
 		return nil, nil, err

@@ -43,7 +43,9 @@ const maxProbes = 20
 
 // probe returns the contexts that is accepts, each cluster and user once. It runs no programs for credentials, except for the context named hint, and
 // returns the skipped contexts. It sends requests to all contexts concurrently, for at most half of the limit of the command.
-func (c *clusterFinder) probe(ctx context.Context, others []otherContext, hint string, is func(context.Context, *rest.Config) bool) (matching []otherContext, skipped []string) {
+func (c *clusterFinder) probe(
+	ctx context.Context, others []otherContext, hint string, is func(context.Context, *rest.Config) bool,
+) (matching []otherContext, skipped []string) {
 	var probed []otherContext
 	for _, other := range others {
 		same := slices.ContainsFunc(probed, func(p otherContext) bool { return p.server == other.server && p.user == other.user })

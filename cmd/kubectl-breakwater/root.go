@@ -17,8 +17,8 @@ func rootCommand(streams genericiooptions.IOStreams) *cobra.Command {
 
 The plugin reads protectors and Cells from the core cluster: --core-context, --core-kubeconfig, or --core NAME=KUBECONFIG for each of several; or else the
 current context if it serves them. From the context of a worker, it uses the context of your kubeconfig that leads to the core that ConfigMap
-breakwater-core of the worker names, or that has a Cell for the worker, and says which. It reads pods from the cluster of their cell: --cell-context CELL=CONTEXT, or the current context if its
-API server calls Breakwater for that cell, or else the kubeconfig in the Cell's Secret, if you may read it.`,
+breakwater-core of the worker names, or that has a Cell for the worker, and says which. It reads pods from the cluster of their cell: --cell-context
+CELL=CONTEXT, or the current context if its API server calls Breakwater for that cell, or else the kubeconfig in the Cell's Secret, if you may read it.`,
 		Version:           version.String(),
 		Annotations:       map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl breakwater"},
 		SilenceUsage:      true,
