@@ -32,6 +32,7 @@ CELL=CONTEXT, or the current context if its API server calls Breakwater for that
 	root.AddCommand(
 		adoptCommand(p),
 		cellsCommand(p),
+		checkCommand(p),
 		consoleCommand(p),
 		convertCommand(p),
 		denialsCommand(p),

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/check"
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/doctor"
+)
+
+const (
+	// minKubernetes is the kubeVersion of the charts.
+	minKubernetes = "1.32.0"
+	// maxClockDifference is the difference between the clocks of this machine and the API server from which certificates may be invalid.
+	maxClockDifference = 5 * time.Second
+)
+
+type checkFlags struct {
+	*plugin
+	pre bool
+}
+
+func checkCommand(p *plugin) *cobra.Command {
+	f := &checkFlags{plugin: p}
+	command := &cobra.Command{
+		Use:   "check --pre",
+		Short: "Check whether Breakwater can be installed into a cluster",
+		Long: `Checks the cluster of the current context before you install the charts: whether its API server answers, its version, its clock, whether cert-manager
+is installed, and your permissions to create what the charts create. The command writes nothing. The exit code is 1 if a check fails.
+
+After an installation, use kubectl breakwater doctor. Only a check in the cluster can find out whether the API server reaches the webhook: helm test does.`,
+		Example: `  kubectl breakwater check --pre --context worker-1`,
+		Args:    cobra.NoArgs,
+		RunE:    func(command *cobra.Command, _ []string) error { return f.run(command.Context()) },
+	}
+	command.Flags().BoolVar(&f.pre, "pre", false, "check before an installation (required)")
+	return command
+}
+
+func (f *checkFlags) run(ctx context.Context) error {
+	if !f.pre {
+		return errors.New("set --pre to check before an installation; after it, use kubectl breakwater doctor")
+	}
+	config, err := f.clusters.CurrentConfig()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, f.clusters.Limit())
+	defer cancel()
+	t, failed := newTable("WHAT", "STATE", "FOUND"), 0
+	for _, one := range preChecks(ctx, config) {
+		state, as := "ok", good
+		switch {
+		case one.Problem != "" && one.optional:
+			state, as = "missing", warn
+		case one.Problem != "":
+			state, as = "FAILED", bad
+			failed++
+		}
+		t.add(tableCell{one.What, plain}, tableCell{state, as}, tableCell{one.Problem, plain})
+	}
+	if _, err := fmt.Fprint(f.Out, t.text(f.coloured(f.Out))); err != nil {
+		return err
+	}
+	if failed > 0 {
+		return fmt.Errorf("failed checks of %s: %d", f.clusters.currentContext(), failed)
+	}
+	return nil
+}
+
+// preCheck is the finding of one check. The problem of an optional check has an alternative.
+type preCheck struct {
+	check.Finding
+	optional bool
+}
+
+func newPreCheck(what, problem string) preCheck {
+	return preCheck{Finding: check.Finding{What: what, Problem: problem}}
+}
+
+// preChecks runs all checks concurrently. If the API server does not answer, it returns only that.
+func preChecks(ctx context.Context, config *rest.Config) []preCheck {
+	clientset, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return []preCheck{newPreCheck("API server", err.Error())}
+	}
+	clock, err := measureClock(ctx, config)
+	if err != nil {
+		return []preCheck{newPreCheck("API server", withRemedy(config, err).Error())}
+	}
+	var all []preCheck
+	for _, what := range []string{"API server", "clock", "version", "cert-manager", "permissions"} {
+		all = append(all, preCheck{Finding: check.Finding{What: what}, optional: what == "cert-manager"})
+	}
+	if ahead := clock.Ahead.Abs() - clock.Uncertainty; ahead > maxClockDifference {
+		all[1].Problem = fmt.Sprintf("the clocks of this machine and of the API server differ by %s: synchronize them", clock.Ahead.Abs().Round(time.Second))
+	}
+	runConcurrently(
+		func() { all[2].Problem = versionProblem(clientset) },
+		func() { all[3].Problem = certManagerProblem(clientset) },
+		func() { all[4].Problem = installProblem(ctx, clientset) },
+	)
+	return all
+}
+
+func versionProblem(clientset kubernetes.Interface) string {
+	found, err := clientset.Discovery().ServerVersion()
+	if err != nil {
+		return err.Error()
+	}
+	parsed, err := version.ParseGeneric(found.GitVersion)
+	if err != nil {
+		return err.Error()
+	}
+	if parsed.LessThan(version.MustParseGeneric(minKubernetes)) {
+		return fmt.Sprintf("Kubernetes %s: the charts need at least %s", found.GitVersion, minKubernetes)
+	}
+	return ""
+}
+
+func certManagerProblem(clientset kubernetes.Interface) string {
+	_, err := clientset.Discovery().ServerResourcesForGroupVersion("cert-manager.io/v1")
+	switch {
+	case apierrors.IsNotFound(err):
+		return "it is not installed: install it, or install the charts with tls.mode=self-signed"
+	case err != nil:
+		return err.Error()
+	}
+	return ""
+}
+
+// installProblem names the permissions that an installation of the charts needs and the user does not have.
+func installProblem(ctx context.Context, clientset kubernetes.Interface) string {
+	wanted := []doctor.Permission{
+		{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}, {Group: "rbac.authorization.k8s.io", Resource: "clusterroles"},
+		{Group: "rbac.authorization.k8s.io", Resource: "clusterrolebindings"}, {Group: "admissionregistration.k8s.io", Resource: "validatingwebhookconfigurations"},
+		{Resource: "namespaces"}, {Resource: "secrets"}, {Resource: "services"}, {Resource: "serviceaccounts"}, {Group: "apps", Resource: "deployments"},
+	}
+	missing, errs := make([]string, len(wanted)), make([]error, len(wanted))
+	forEachConcurrently(wanted, func(i int, one doctor.Permission) {
+		one.Verb = "create"
+		allowed, err := isAllowed(ctx, clientset, &one)
+		if errs[i] = err; err == nil && !allowed {
+			missing[i] = one.Resource
+		}
+	})
+	if err := errors.Join(errs...); err != nil {
+		return err.Error()
+	}
+	if names := strings.Fields(strings.Join(missing, " ")); len(names) > 0 {
+		return "you may not create " + strings.Join(names, ", ") + ": request this permission, or use --as"
+	}
+	return ""
+}

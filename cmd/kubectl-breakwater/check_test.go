@@ -1,0 +1,48 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
+)
+
+func TestCheckBeforeInstallation(t *testing.T) {
+	path := writeContexts(t, "here", map[string]*rest.Config{"here": testplane.Config(t), "frozen": {Host: newFrozenServer(t).URL}})
+	for claim, c := range map[string]struct {
+		arguments []string
+		out, errs []string
+	}{
+		"an administrator may install": {[]string{"--pre"}, []string{
+			"API server ok", "clock ok", "version ok", "cert-manager missing it is not installed: install it, or install the charts with tls.mode=self-signed", "permissions ok",
+		}, nil},
+		"another user may not": {[]string{"--pre", "--as", "eve"}, []string{
+			"permissions FAILED you may not create customresourcedefinitions, clusterroles,", "API server ok",
+		}, []string{`failed checks of context "here": 1`}},
+		"an API server that does not answer": {[]string{"--pre", "--context", "frozen", "--request-timeout", "300ms"}, []string{
+			"API server FAILED http://127.0.0.1", "does not answer",
+		}, []string{`failed checks of context "frozen": 1`}},
+		"only before an installation": {nil, nil, []string{"after it, use kubectl breakwater doctor"}},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			out, _, err := runPlugin(t, "", append([]string{"check", "--kubeconfig", path}, c.arguments...)...)
+			wantErrors(t, err, c.errs)
+			wantWords(t, out, c.out...)
+		})
+	}
+}
+
+func TestOldestKubernetesIsThatOfTheCharts(t *testing.T) {
+	for _, chart := range []string{"breakwater", "breakwater-crds"} {
+		raw, err := os.ReadFile("../../charts/" + chart + "/Chart.yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := `kubeVersion: ">=` + minKubernetes + `-0"`; !strings.Contains(string(raw), want) {
+			t.Errorf("Chart.yaml of %s does not have %s", chart, want)
+		}
+	}
+}
