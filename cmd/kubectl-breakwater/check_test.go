@@ -17,7 +17,8 @@ func TestCheckBeforeInstallation(t *testing.T) {
 		out, errs []string
 	}{
 		"an administrator may install": {[]string{"--pre"}, []string{
-			"API server ok", "clock ok", "version ok", "cert-manager missing it is not installed: install it, or install the charts with tls.mode=self-signed", "permissions ok",
+			"API server ok", "clock ok", "version ok", "permissions ok",
+			"cert-manager missing it is not installed: install it, or install the charts with tls.mode=self-signed",
 		}, nil},
 		"another user may not": {[]string{"--pre", "--as", "eve"}, []string{
 			"permissions FAILED you may not create customresourcedefinitions, clusterroles,", "API server ok",

@@ -68,13 +68,7 @@ func TestCommandsWithFrozenCore(t *testing.T) {
 	const waiting, unknown = "note: waiting for the core cluster, for at most", "the verdict is unknown"
 	createCellWebhooks(t, testplane.Config(t), "frozen-cell")
 	calls := []string{"--cell", "frozen-cell"}
-	for claim, c := range map[string]struct {
-		arguments     []string
-		change        func(*corev1.Pod)
-		code          int
-		out, errOut   []string
-		notOut, notOn []string
-	}{
+	for claim, c := range map[string]frozenCoreCase{
 		"the verdict of a protected pod is unknown": {
 			append([]string{"explain", "pod/web-0"}, calls...), nil, 1,
 			[]string{"in cell frozen-cell: unknown, because no core cluster could be read", "frozen-cell.breakwater.dev of test-", "The protectors are unknown: http://127.0.0.1", "does not answer"},
@@ -109,25 +103,38 @@ func TestCommandsWithFrozenCore(t *testing.T) {
 			[]string{"PROBLEM core: apiserver", "cell frozen-cell: guarding", "OK cell frozen-cell: pods"}, []string{waiting}, nil, nil,
 		},
 	} {
-		t.Run(claim, func(t *testing.T) {
-			b, core := newExplainFixture(t, nil), newFrozenServer(t)
-			b.podWith(c.change)
-			out, errOut, code := b.runWithFrozenCore(core.URL, c.arguments...)
-			if code != c.code {
-				t.Errorf("exit code %d, want %d", code, c.code)
-			}
-			wantWords(t, strings.ToLower(out), lower(c.out)...)
-			wantWords(t, errOut, c.errOut...)
-			wantNoWords(t, out, c.notOut...)
-			wantNoWords(t, errOut, c.notOn...)
-			// One wait is one request: a second request would begin after the first was given up.
-			if paths := core.received(); len(paths) > 1 {
-				t.Errorf("the core received %q, want at most one request", paths)
-			}
-			if t.Failed() {
-				t.Logf("%s%s", out, errOut)
-			}
-		})
+		t.Run(claim, func(t *testing.T) { c.check(newExplainFixture(t, nil)) })
+	}
+}
+
+// frozenCoreCase is a command with a core that never answers: its exit code, and what it prints and does not print to both streams. change, if set, changes
+// the pod.
+type frozenCoreCase struct {
+	arguments     []string
+	change        func(*corev1.Pod)
+	code          int
+	out, errOut   []string
+	notOut, notOn []string
+}
+
+func (c *frozenCoreCase) check(b *explainFixture) {
+	b.Helper()
+	core := newFrozenServer(b.T)
+	b.podWith(c.change)
+	out, errOut, code := b.runWithFrozenCore(core.URL, c.arguments...)
+	if code != c.code {
+		b.Errorf("exit code %d, want %d", code, c.code)
+	}
+	wantWords(b.T, strings.ToLower(out), lower(c.out)...)
+	wantWords(b.T, errOut, c.errOut...)
+	wantNoWords(b.T, out, c.notOut...)
+	wantNoWords(b.T, errOut, c.notOn...)
+	// One wait is one request: a second request would begin after the first was given up.
+	if paths := core.received(); len(paths) > 1 {
+		b.Errorf("the core received %q, want at most one request", paths)
+	}
+	if b.Failed() {
+		b.Logf("%s%s", out, errOut)
 	}
 }
 
