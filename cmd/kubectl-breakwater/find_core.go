@@ -31,7 +31,8 @@ func (r coreReferences) String() string {
 }
 
 // currentCore returns the current context as the core cluster if it is one. Otherwise it returns the contexts of the cores that the cluster of the
-// current context names, or the one that has a Cell for that cluster.
+// current context names, or the one that has a Cell for that cluster. A worker with shares serves Cells as well. Its protectors are only the shares, so
+// that commands would show other pods as unprotected.
 func (c *clusterFinder) currentCore(ctx context.Context) ([]core, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.Limit())
 	defer cancel()
@@ -48,17 +49,37 @@ func (c *clusterFinder) currentCore(ctx context.Context) ([]core, error) {
 	if err != nil {
 		return nil, fmt.Errorf("check whether the current context is a core cluster: %w", withRemedy(config, err))
 	}
-	if serves {
-		for _, other := range named.all {
-			c.reportCore(c.currentContext(), "which serves Cells; %s also names core %s (%s)", named, other.Name, strings.Join(other.Servers, ", "))
-		}
+	switch {
+	case serves && len(named.all) > 0:
+		return c.currentOrNamedCores(ctx, config, named)
+	case serves:
 		one, err := newCore("", config)
 		return []core{one}, err
+	case len(named.all) > 0:
+		return c.namedCores(ctx, named)
+	default:
+		return c.coreWithCell(ctx, config, named.err)
 	}
-	if len(named.all) > 0 {
+}
+
+// currentOrNamedCores returns the cores that the cluster of the current context names, unless one of its Cells has a kubeconfig: copies of Cells in a
+// worker with shares have none. It also returns them if the user may not list Cells.
+func (c *clusterFinder) currentOrNamedCores(ctx context.Context, config *rest.Config, named coreReferences) ([]core, error) {
+	one, err := newCore("", config)
+	if err != nil {
+		return nil, err
+	}
+	cells, err := readCells(ctx, one)
+	if err != nil && !apierrors.IsForbidden(err) {
+		return nil, fmt.Errorf("check whether the current context is a core cluster: %w", withRemedy(config, err))
+	}
+	if !slices.ContainsFunc(cells, func(cell v1alpha1.Cell) bool { return cell.Spec.KubeconfigSecretRef != nil }) {
 		return c.namedCores(ctx, named)
 	}
-	return c.coreWithCell(ctx, config, named.err)
+	for _, other := range named.all {
+		c.reportCore(c.currentContext(), "which has Cells of other clusters; %s also names core %s (%s)", named, other.Name, strings.Join(other.Servers, ", "))
+	}
+	return []core{one}, nil
 }
 
 // readCoreReferences reads the ConfigMap that join writes, in the default namespace, or else in those of the webhooks' Services.

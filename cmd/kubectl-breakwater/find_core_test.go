@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -117,6 +118,39 @@ func TestWorkerNamesItsCore(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A worker with shares serves Cells, and has a copy of its own. Taken for the core, it would show pods without a share as unprotected.
+func TestWorkerWithSharesNamesItsCore(t *testing.T) {
+	of := newWorkerFixture(t)
+	f := &workerFixture{T: t, hub: of.worker, worker: of.hub} // only the latter serves Cells
+	f.name(map[string]clusters.CoreReference{"a": {Servers: []string{f.hub.Host}}})
+	c, err := newCore("", f.worker)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cells, err := readCells(t.Context(), c); err != nil || len(cells) > 0 {
+		t.Fatalf("other tests left %d Cells (error %v), want none", len(cells), err)
+	}
+	path := writeContexts(t, "worker", map[string]*rest.Config{"worker": f.worker, "hub": f.hub})
+	const named = `core: context "hub", named by ConfigMap breakwater-system/breakwater-core`
+	want := func(claim, wantFound, wantReported string, arguments ...string) {
+		t.Helper()
+		found, reported, err := f.cores(path, arguments...)
+		if found != wantFound || reported != wantReported || err != nil {
+			t.Errorf("%s: found %q and reported %q (error %v), want %q and %q", claim, found, reported, err, wantFound, wantReported)
+		}
+	}
+	want("before it has a share", "HUB", named)
+	createCell(t, c, "copied", nil)
+	want("with the copy of its Cell", "HUB", named)
+	testplane.User(t, "developer", []rbacv1.PolicyRule{{
+		APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{clusters.CoreReferences}, Verbs: []string{"get"},
+	}})
+	want("for a user who may not list Cells", "HUB", named, "--as", "developer")
+	createCell(t, c, "of-another-cluster", testplane.KubeconfigOf(t, f.hub))
+	want("a core that is a worker of another", f.worker.Host,
+		`core: context "worker", which has Cells of other clusters; ConfigMap breakwater-system/breakwater-core also names core a (`+f.hub.Host+`)`)
 }
 
 func TestEnvironmentIsNamedWhenItSetsTheCore(t *testing.T) {
