@@ -3,6 +3,7 @@ package webhook_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -96,10 +97,12 @@ func explainStates(l, other *fixture, from, to int) map[removal.VerdictReason]in
 			situation := live.NewSituation(read, l.cell, pod, cluster.Node(t.Context(), pod.Spec.NodeName), operation, hooks)
 			e := explain.Pod(situation)
 			all[n*len(pods)+i] = e.Verdict
-			if err := live.RecordAnswer(&e, cluster.DryRun(t.Context(), l.namespace, pod.Name, operation)); err != nil {
+			answer := cluster.DryRun(t.Context(), l.namespace, pod.Name, operation)
+			if err := live.RecordAnswer(&e, answer); err != nil {
 				t.Error(err)
 				return
 			}
+			wantAnswerWithoutCores(t, situation, answer)
 			if e.Asked != explain.AskedYes || !e.Answer.Agrees {
 				t.Errorf("%s of %s: explained: %v %s %q\nanswered: %+v\n%s", operation, pod.Name, e.Allowed, e.Verdict, e.Message, e.Answer, explained(t, pod, e))
 			}
@@ -113,6 +116,18 @@ func explainStates(l, other *fixture, from, to int) map[removal.VerdictReason]in
 		seen[verdict]++
 	}
 	return seen
+}
+
+// wantAnswerWithoutCores checks that the answer is a verdict also for a user who cannot read the cores, if only they know it.
+func wantAnswerWithoutCores(t *testing.T, situation explain.Situation, answer error) {
+	t.Helper()
+	situation.Covering, situation.CoresErr = nil, errors.New("no core")
+	e := explain.Pod(situation)
+	if err := live.RecordAnswer(&e, answer); err != nil {
+		t.Errorf("%s of %s: RecordAnswer() = %v without the cores, want a verdict", situation.Request.Operation, situation.Request.PodName, err)
+	} else if e.IsUnknown() && e.Answer.Allowed != (answer == nil) {
+		t.Errorf("%s of %s: RecordAnswer() recorded %+v, want that of %v", situation.Request.Operation, situation.Request.PodName, e.Answer, answer)
+	}
 }
 
 func eightAtOnce(number int, do func(i int)) {

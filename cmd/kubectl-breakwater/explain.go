@@ -42,7 +42,8 @@ of all protectors; with --ask it removes all labels of the pod.
 
 The command reads all clusters concurrently and waits for them at most 5 seconds in total, or --request-timeout. If the core does not answer, it shows
 what the cell's cluster knows. Some verdicts need no core: those of terminating, finished and unscheduled pods, of break-glass, and of removals for which
-the API server calls no webhook.
+the API server calls no webhook. With --ask you need no access to the core: the answer of the API server is the verdict then, and a denial has the counts of
+the protector.
 
 The exit code is 0 if the removal is allowed, 2 if it would be denied, 3 if the answer of --ask differs, and 1 if the verdict is unknown.`,
 		Example: `  kubectl breakwater explain pod/web-0 -n shop
@@ -126,11 +127,11 @@ func (f *explainFlags) run(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	at, e, err := f.explainPod(ctx, f.cell, namespace, name, operation)
+	at, e, err := f.explainPod(ctx, namespace, name, operation)
 	if err != nil {
 		return err
 	}
-	if f.ask && !e.IsUnknown() {
+	if f.ask {
 		if err := live.RecordAnswer(&e, at.DryRun(ctx, namespace, name, operation)); err != nil {
 			return withRemedy(at.config, err)
 		}
@@ -139,28 +140,45 @@ func (f *explainFlags) run(ctx context.Context, name string) error {
 	if err := write(&f.output, f.Out, e, func(e explain.Explanation) string { return explanationText(e, f.wide(), coloured) }); err != nil {
 		return err
 	}
+	return exitErrorOf(e)
+}
+
+// exitErrorOf returns the error for the exit code of an explanation; nil if the removal is allowed.
+func exitErrorOf(e explain.Explanation) error {
 	switch {
-	case e.IsUnknown():
-		return fmt.Errorf("the verdict is unknown: %s", e.CoresUnread)
-	case e.Answer != nil && !e.Answer.Agrees:
+	case e.IsUnknown() && e.Answer == nil:
+		return fmt.Errorf("the verdict is unknown: %s; %s", e.CoresUnread, askHint)
+	case e.IsUnknown() && e.Answer.Allowed:
+		return nil
+	case e.Answer != nil && !e.Answer.Agrees && !e.IsUnknown():
 		return cli.ExitError{Code: 3, Err: errors.New("the API server's answer differs from the explanation")}
 	case e.Answer != nil && e.Answer.OfBudget:
-		return cli.ExitError{Code: 2, Err: fmt.Errorf("a PodDisruptionBudget refuses to evict pod %s/%s", namespace, name)}
+		return cli.ExitError{Code: 2, Err: fmt.Errorf("a PodDisruptionBudget refuses to evict pod %s/%s", e.Namespace, e.Pod)}
 	case !e.IsAdmitted():
-		return cli.ExitError{Code: 2, Err: fmt.Errorf("the removal of pod %s/%s would be denied", namespace, name)}
+		return cli.ExitError{Code: 2, Err: fmt.Errorf("the removal of pod %s/%s would be denied", e.Namespace, e.Pod)}
 	}
 	return nil
 }
 
+// askHint is the remedy of a user who cannot read a core.
+const askHint = "with --ask the API server answers, which needs no access to the core"
+
 // explainPod reads the state that the answer depends on, for at most the limit of the command, and explains the answer.
-func (p *plugin) explainPod(ctx context.Context, cell, namespace, name string, operation v1alpha1.Operation) (cellAccess, explain.Explanation, error) {
-	reading, cancel := context.WithTimeout(ctx, p.clusters.Limit())
+func (f *explainFlags) explainPod(ctx context.Context, namespace, name string, operation v1alpha1.Operation) (cellAccess, explain.Explanation, error) {
+	reading, cancel := context.WithTimeout(ctx, f.clusters.Limit())
 	defer cancel()
-	at, err := p.findCell(reading, cell)
-	if err != nil {
+	find := f.findCell
+	if f.ask {
+		find = f.findCellToAsk
+	}
+	at, err := find(reading, f.cell)
+	switch {
+	case err != nil && f.cell == "" && !f.ask:
+		return at, explain.Explanation{}, fmt.Errorf("%w; %s", err, askHint)
+	case err != nil:
 		return at, explain.Explanation{}, err
 	}
-	situation, notes, err := p.readPod(reading, at, namespace, name, operation)
+	situation, notes, err := f.readPod(reading, at, namespace, name, operation)
 	if err != nil {
 		return at, explain.Explanation{}, withRemedy(at.config, err)
 	}

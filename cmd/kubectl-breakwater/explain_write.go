@@ -13,12 +13,16 @@ import (
 
 func explanationText(e explain.Explanation, wide, coloured bool) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s pod %s/%s in cell %s: %s\n", e.Operation, e.Namespace, e.Pod, e.Cell, verdictText(e, coloured))
+	where := "cell " + e.Cell
+	if e.Cell == "" {
+		where = "an unknown cell"
+	}
+	fmt.Fprintf(&b, "%s pod %s/%s in %s: %s\n", e.Operation, e.Namespace, e.Pod, where, verdictText(e, coloured))
 	if e.Message != "" {
 		fmt.Fprintf(&b, "\n%s\n", wrapText(e.Message, "  ", 100))
 	}
 	if e.Answer != nil {
-		fmt.Fprintf(&b, "\nAnswer of the API server: %s\n", answerText(*e.Answer, coloured))
+		fmt.Fprintf(&b, "\nAnswer of the API server: %s\n", answerText(e, coloured))
 	}
 	b.WriteString("\n" + strong.apply("Webhooks", coloured) + "\n")
 	for _, line := range webhookLines(e) {
@@ -52,6 +56,10 @@ func explanationText(e explain.Explanation, wide, coloured bool) string {
 
 func verdictText(e explain.Explanation, coloured bool) string {
 	switch {
+	case e.IsUnknown() && e.Answer != nil && e.Answer.Allowed:
+		return good.apply("allowed, as the API server answers", coloured)
+	case e.IsUnknown() && e.Answer != nil:
+		return bad.apply("denied, as the API server answers", coloured)
 	case e.IsUnknown():
 		return warn.apply("unknown, because no core cluster could be read", coloured)
 	case e.CoresUnread != "" && e.Asked == explain.AskedNo:
@@ -69,16 +77,21 @@ func verdictText(e explain.Explanation, coloured bool) string {
 	}
 }
 
-func answerText(a explain.Answer, coloured bool) string {
-	text := "allowed"
+func answerText(e explain.Explanation, coloured bool) string {
+	a, text := e.Answer, "allowed"
 	if !a.Allowed {
 		text = fmt.Sprintf("denied with code %d", a.Code)
 	}
 	if a.OfBudget {
 		text += " by a PodDisruptionBudget; Breakwater allows the removal"
 	}
-	if a.Agrees {
+	switch {
+	case a.Agrees:
 		return text + ", as explained"
+	case e.IsUnknown() && a.Allowed:
+		return text
+	case e.IsUnknown():
+		return text + "\n" + wrapText(a.Message, "  ", 100)
 	}
 	return bad.apply(text+", which differs from the explanation", coloured) + "\n" + wrapText(a.Message, "  ", 100)
 }
@@ -95,6 +108,8 @@ func webhookLines(e explain.Explanation) (lines []string) {
 		lines = append(lines, line)
 	}
 	switch {
+	case e.Cell == "":
+		lines = append(lines, "unknown, because the cell is")
 	case e.Asked == explain.AskedUnknown:
 		lines = append(lines, "unknown: the webhook configurations could not be read")
 	case len(lines) == 0:

@@ -44,6 +44,22 @@ func (p *plugin) findCell(ctx context.Context, cell string) (cellAccess, error) 
 	return newCellAccess(found, cores)
 }
 
+// findCellToAsk is like findCell, but returns the cluster of the current context as an unknown cell if the current cell cannot be found: its API server
+// answers a dry run all the same. Its cores are unknown for the same reason.
+func (p *plugin) findCellToAsk(ctx context.Context, cell string) (cellAccess, error) {
+	at, err := p.findCell(ctx, cell)
+	if err == nil || cell != "" {
+		return at, err
+	}
+	config, configErr := p.clusters.CurrentConfig()
+	if configErr != nil {
+		return cellAccess{}, configErr
+	}
+	at = cellAccess{config: config, source: fromCurrentContext, cores: func() ([]live.Core, error) { return nil, err }}
+	at.Cluster, configErr = live.NewCluster("", config)
+	return at, configErr
+}
+
 func newCellAccess(found cellCluster, cores coreFuture) (at cellAccess, err error) {
 	at = cellAccess{config: found.Config, source: found.Source, cores: func() (all []live.Core, err error) {
 		found, err := cores()

@@ -86,6 +86,10 @@ func TestCommandsWithFrozenCore(t *testing.T) {
 			[]string{"explain", "pod/web-0", "--cell", "bare", "--cell-context", "bare=here"}, nil, 0,
 			[]string{"allowed: the API server does not call Breakwater", "no webhook: no ValidatingWebhookConfiguration"}, nil, nil, []string{waiting, unknown},
 		},
+		"the API server answers, although it has no webhook that responds": {
+			append([]string{"explain", "pod/web-0", "--ask"}, calls...), nil, 0,
+			[]string{"in cell frozen-cell: allowed, as the API server answers", "The protectors are unknown"}, []string{waiting}, nil, []string{unknown},
+		},
 		"JSON has the known facts": {
 			append([]string{"explain", "pod/web-0", "-o", "json"}, calls...), nil, 1,
 			[]string{`"coresUnread": "`, `"verdict": "Unknown"`, `"asked": "Yes"`}, []string{waiting}, []string{`"code"`}, nil,

@@ -67,8 +67,9 @@ func (s Situation) NeedsCores() bool {
 
 // Explanation is the explanation of one removal. Its form in -o json and -o yaml is stable.
 type Explanation struct {
-	Namespace string             `json:"namespace"`
-	Pod       string             `json:"pod"`
+	Namespace string `json:"namespace"`
+	Pod       string `json:"pod"`
+	// Cell is empty if it is unknown.
 	Cell      string             `json:"cell"`
 	Operation v1alpha1.Operation `json:"operation"`
 	// Asked says whether the cell's API server calls the webhook for the removal.
@@ -100,7 +101,7 @@ type Answer struct {
 	Message string `json:"message,omitempty"`
 	// OfBudget reports whether a PodDisruptionBudget denied an eviction that Breakwater admitted.
 	OfBudget bool `json:"ofDisruptionBudget,omitempty"`
-	// Agrees reports whether the answer matches the explanation.
+	// Agrees reports whether the answer matches the explanation. It is false if the explanation IsUnknown.
 	Agrees bool `json:"agrees"`
 }
 

@@ -20,13 +20,16 @@ func evict(ctx context.Context, c kubernetes.Interface, namespace, name string, 
 	})
 }
 
-// RecordAnswer records the answer of the API server in an explanation. It returns dryRunErr if that is not an API status.
+// RecordAnswer records the answer of the API server in an explanation. It returns dryRunErr if that is not an API status, and if it does not come from
+// admission while the explanation IsUnknown: the answer is then the only verdict, and a missing permission or pod is none.
 func RecordAnswer(e *explain.Explanation, dryRunErr error) error {
 	status := apierrors.APIStatus(nil)
 	answer := &explain.Answer{Allowed: dryRunErr == nil}
 	switch {
 	case dryRunErr == nil:
-		answer.Agrees = e.IsAdmitted()
+		answer.Agrees = e.IsAdmitted() // false if it is unknown
+	case e.IsUnknown() && !isOfAdmission(dryRunErr):
+		return dryRunErr
 	case errors.As(dryRunErr, &status):
 		answer.Code, answer.Message = status.Status().Code, status.Status().Message
 		answer.OfBudget = removal.IsDisruptionBudgetDenial(dryRunErr)
@@ -37,4 +40,10 @@ func RecordAnswer(e *explain.Explanation, dryRunErr error) error {
 	}
 	e.Answer = answer
 	return nil
+}
+
+// isOfAdmission reports whether a webhook denied a dry run or could not be called, or a PodDisruptionBudget denied it.
+func isOfAdmission(dryRunErr error) bool {
+	return removal.IsDisruptionBudgetDenial(dryRunErr) || strings.Contains(dryRunErr.Error(), "admission webhook ") ||
+		strings.Contains(dryRunErr.Error(), "failed calling webhook ")
 }

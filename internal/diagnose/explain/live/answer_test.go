@@ -16,6 +16,33 @@ func status(code int32, message string, causes ...metav1.StatusCause) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Message: message, Details: &metav1.StatusDetails{Causes: causes}}}
 }
 
+// If no core could be read, only an answer of admission is a verdict.
+func TestRecordAnswerOfUnknownVerdict(t *testing.T) {
+	unknown := explain.Explanation{Asked: explain.AskedUnknown, Verdict: "Unknown", CoresUnread: "no core"}
+	for claim, c := range map[string]struct {
+		said     error
+		recorded bool
+		allowed  bool
+	}{
+		"an admission":                     {nil, true, true},
+		"a denial of a webhook":            {status(429, `admission webhook "pods.breakwater.dev" denied the request: Breakwater refuses.`), true, false},
+		"a webhook that cannot be called":  {status(500, `Internal error occurred: failed calling webhook "pods.breakwater.dev": EOF`), true, false},
+		"a denial of a disruption budget":  {status(429, "Cannot evict pod", metav1.StatusCause{Type: policyv1.DisruptionBudgetCause}), true, false},
+		"not a user without permission":    {status(403, `pods "web-0" is forbidden: User "jane" cannot delete resource "pods"`), false, false},
+		"not a pod that does not exist":    {status(404, `pods "web-0" not found`), false, false},
+		"not an API server that is silent": {errors.New("no route to host"), false, false},
+	} {
+		e := unknown
+		err := live.RecordAnswer(&e, c.said)
+		switch {
+		case c.recorded && (err != nil || e.Answer == nil || e.Answer.Allowed != c.allowed || e.Answer.Agrees):
+			t.Errorf("%s: RecordAnswer() recorded %+v, error %v, want allowed %v", claim, e.Answer, err, c.allowed)
+		case !c.recorded && (!errors.Is(err, c.said) || e.Answer != nil):
+			t.Errorf("%s: RecordAnswer() recorded %+v, error %v, want only the error", claim, e.Answer, err)
+		}
+	}
+}
+
 func TestRecordAnswerAgrees(t *testing.T) {
 	refused := explain.Explanation{Asked: explain.AskedYes, Verdict: "NoBudget", Code: 429, Message: "Breakwater refuses."}
 	allowed := explain.Explanation{Asked: explain.AskedYes, Allowed: true}

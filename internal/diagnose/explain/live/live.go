@@ -54,6 +54,7 @@ func (c Core) read(ctx context.Context, namespaces []string) (explain.Core, erro
 
 // Cluster is the cluster of a cell.
 type Cluster struct {
+	// Cell is empty if it is unknown which cells the cluster has.
 	Cell   string
 	Client kubernetes.Interface
 	nodes  metadata.Interface
@@ -103,8 +104,11 @@ func (c *Cluster) Node(ctx context.Context, name string) explain.Node {
 	return explain.Node{Labels: node.Labels}
 }
 
-// Hooks returns the webhooks that the cluster's API server may call for an operation in a namespace.
+// Hooks returns the webhooks that the cluster's API server may call for an operation in a namespace. It returns an error if the cell is unknown.
 func (c *Cluster) Hooks(ctx context.Context, namespace string, operation v1alpha1.Operation) ([]webhookconfig.Hook, error) {
+	if c.Cell == "" {
+		return nil, errors.New("the cell is unknown")
+	}
 	in, err := c.Client.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
 	if err != nil {
 		return nil, err

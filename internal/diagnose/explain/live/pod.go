@@ -94,7 +94,10 @@ func (c *Cluster) readPod(ctx context.Context, namespace, name string, operation
 		read.hooks, read.hooksErr = c.Hooks(ctx, namespace, operation)
 	}()
 	pod, err := c.Client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
-	if err != nil {
+	switch {
+	case err != nil && c.Cell == "":
+		return nil, fmt.Errorf("read the pod: %w", err)
+	case err != nil:
 		return nil, fmt.Errorf("read the pod from cell %q: %w", c.Cell, err)
 	}
 	read.pod, read.node = pod, c.Node(ctx, pod.Spec.NodeName)
