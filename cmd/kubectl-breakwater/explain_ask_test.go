@@ -89,7 +89,8 @@ func newWorkerNamespace(t *testing.T) *workerNamespace {
 		t.Fatal(err)
 	}
 	f.name = namespace.Name
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web-0"}, Spec: corev1.PodSpec{NodeName: "node-1", Containers: []corev1.Container{{Name: "web", Image: "web"}}}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web-0"}}
+	pod.Spec.NodeName, pod.Spec.Containers = "node-1", []corev1.Container{{Name: "web", Image: "web"}}
 	if _, err := c.Pods(f.name).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -139,14 +140,19 @@ func TestExplainForUserOfAWorkerAlone(t *testing.T) {
 	}{
 		"a denial": {
 			developer, false, []string{"--ask"}, 2,
-			[]string{"in an unknown cell: denied, as the API server answers", "denied with code 429", "PodProtector shop/web has floor 3, available 3", "unknown, because the cell is", "The protectors are unknown"},
+			[]string{
+				"in an unknown cell: denied, as the API server answers", "denied with code 429", "PodProtector shop/web has floor 3, available 3",
+				"unknown, because the cell is", "The protectors are unknown",
+			},
 			[]string{"would be denied"}, 1,
 		},
 		"an admission": {developer, true, []string{"--ask"}, 0, []string{"in an unknown cell: allowed, as the API server answers"}, nil, 1},
 		"in JSON": {
 			developer, false, []string{"--ask", "-o", "json"}, 2, []string{`"cell": ""`, `"asked": "Unknown"`, `"code": 429`, `"agrees": false`}, nil, 1,
 		},
-		"the option, without it":       {developer, false, nil, 1, nil, []string{"you may not list ValidatingWebhookConfigurations", "with --ask the API server answers"}, 0},
+		"the option, without it": {
+			developer, false, nil, 1, nil, []string{"you may not list ValidatingWebhookConfigurations", "with --ask the API server answers"}, 0,
+		},
 		"nothing without a permission": {reader, false, []string{"--ask"}, 1, nil, []string{`cannot delete resource "pods"`, "request this permission"}, 0},
 		"nothing of another pod":       {developer, false, []string{"pod/none", "--ask"}, 1, nil, []string{`read the pod: pods "none" not found`}, 0},
 	} {
