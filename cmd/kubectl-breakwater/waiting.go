@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -54,7 +55,8 @@ func (l *responseLimit) RoundTrip(request *http.Request) (*http.Response, error)
 	ctx, cancel := context.WithCancel(request.Context())
 	timer := time.AfterFunc(l.limit, cancel)
 	response, err := l.next.RoundTrip(request.WithContext(ctx))
-	if !timer.Stop() && request.Context().Err() == nil {
+	// The deadline of the command may end while the request does. Only a command that the user canceled may return that it was canceled.
+	if !timer.Stop() && !errors.Is(request.Context().Err(), context.Canceled) {
 		if err == nil {
 			_ = response.Body.Close()
 		}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -172,6 +173,35 @@ func TestExplainWithFrozenTLS(t *testing.T) {
 	}
 	wantWords(t, out, "unknown, because no core cluster could be read")
 	wantWords(t, errOut, "does not answer", "deadline exceeded")
+}
+
+// roundTripper is a function as an http.RoundTripper.
+type roundTripper func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements http.RoundTripper.
+func (r roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return r(request) }
+
+// A command has the same limit as its requests. Without a remedy, a user would not learn that the cluster does not answer.
+func TestResponseLimitEndsWithTheCommand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		limited := &responseLimit{roundTripper(func(request *http.Request) (*http.Response, error) {
+			<-request.Context().Done() // by the limit
+			<-ctx.Done()               // before the transport returns
+			return nil, request.Context().Err()
+		}), time.Second}
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://core.example", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := limited.RoundTrip(request)
+		if err == nil {
+			_ = response.Body.Close()
+		}
+		wantErrors(t, err, []string{"no response within 1s"})
+		wantErrors(t, withRemedy(&rest.Config{Host: "http://core.example"}, err), []string{"http://core.example does not answer"})
+	})
 }
 
 func TestResponseLimit(t *testing.T) {
