@@ -17,7 +17,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
@@ -29,7 +28,6 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/controllers/generator"
-	"github.com/breakwater-k8s/breakwater/e2e/harness/release"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 	"github.com/breakwater-k8s/breakwater/internal/core/printable"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
@@ -131,11 +129,6 @@ func read(t *testing.T, file string) (objects []*unstructured.Unstructured) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return parse(t, raw)
-}
-
-func parse(t *testing.T, raw []byte) (objects []*unstructured.Unstructured) {
-	t.Helper()
 	documents := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(raw), 4096)
 	for {
 		object := &unstructured.Unstructured{}
@@ -144,16 +137,14 @@ func parse(t *testing.T, raw []byte) (objects []*unstructured.Unstructured) {
 			return objects
 		}
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("%s: %v", file, err)
 		}
-		if len(object.Object) > 0 {
-			objects = append(objects, object)
-		}
+		objects = append(objects, object)
 	}
 }
 
 // applyTo applies an object as kubectl apply --server-side --namespace does, with strict validation of fields.
-func applyTo(ctx context.Context, c client.Client, namespace string, object *unstructured.Unstructured, options ...client.ApplyOption) error {
+func applyTo(ctx context.Context, c client.Client, namespace string, object *unstructured.Unstructured) error {
 	namespaced, err := c.IsObjectNamespaced(object)
 	if err != nil {
 		return err
@@ -161,8 +152,7 @@ func applyTo(ctx context.Context, c client.Client, namespace string, object *uns
 	if namespaced && object.GetNamespace() == "" {
 		object.SetNamespace(namespace)
 	}
-	options = append(options, client.FieldOwner("examples"))
-	return client.WithFieldValidation(c, metav1.FieldValidationStrict).Apply(ctx, client.ApplyConfigurationFromUnstructured(object), options...)
+	return client.WithFieldValidation(c, metav1.FieldValidationStrict).Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("examples"))
 }
 
 // scale sets the replicas of a workload by its scale subresource.
@@ -289,40 +279,6 @@ func countedCell(p *v1alpha1.PodProtector, cell, pods int) v1alpha1.PodProtector
 	return v1alpha1.PodProtectorCell{CellID: cellName(cell), Aggregation: counts}
 }
 
-func TestTrialRefusesNothing(t *testing.T) {
-	c := testplane.Client(t)
-	if err := c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "breakwater-system"}}); err != nil {
-		t.Fatal(err)
-	}
-	command, err := release.Helm(t.Context(), t.TempDir(), "template", "breakwater", "../../charts/breakwater", "-n", "breakwater-system", "-f", "trial.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := command.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var audited, ignored int
-	for _, object := range parse(t, text) {
-		if err := applyTo(t.Context(), c, "breakwater-system", object, client.DryRunAll); err != nil {
-			t.Errorf("%s %s: %v", object.GetKind(), object.GetName(), err)
-		}
-		content := fmt.Sprint(object.Object)
-		if object.GetKind() == "Deployment" && strings.Contains(content, " --audit ") {
-			audited++
-		}
-		if object.GetKind() == "ValidatingWebhookConfiguration" && strings.Contains(content, "pods.breakwater.dev") {
-			ignored++
-			if strings.Contains(content, "failurePolicy:Fail") {
-				t.Errorf("%s has a webhook with failurePolicy Fail", object.GetName())
-			}
-		}
-	}
-	if audited != 1 || ignored != 1 {
-		t.Errorf("got %d webhooks in audit mode and %d configurations of them, want 1 and 1", audited, ignored)
-	}
-}
-
 func TestIndexAndTextsAreComplete(t *testing.T) {
 	index, err := os.ReadFile("README.md")
 	if err != nil {
@@ -332,7 +288,7 @@ func TestIndexAndTextsAreComplete(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	texts := []string{"trial.yaml"}
+	texts := []string{"trial.yaml"} // a test of charts/ renders it
 	for _, e := range examples() {
 		texts = append(texts, e.files[0])
 	}
