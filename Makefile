@@ -191,6 +191,12 @@ generate: ## Write what is generated: deep copies, CRDs and their chart, dashboa
 	@go run -trimpath ./hack/storm
 	@for program in $(documented); do BREAKWATER_BINARIES= go run -trimpath ./cmd/$$program reference >docs/reference/$$program.md; done
 
+.PHONY: screenshots
+screenshots: ## Take the screenshots of the console in docs/images again, of a storm in a federation; needs chromium
+	@$(call with_control_planes) folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && \
+	REQUIRE_CHROMIUM=1 BREAKWATER_SCREENSHOTS="$$folder" go test -count=1 ./e2e/operate -run '^TestConsoleShowsStorm$$' && \
+	cp "$$folder"/console-{fleet,protector}.png docs/images/
+
 .PHONY: site
 site: hack/site/node_modules/.package-lock.json ## Build the documentation as a site in site/, and check its links; needs npm (npm run preview in hack/site serves it)
 	@npm run --silent --prefix hack/site build

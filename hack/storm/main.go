@@ -1,5 +1,5 @@
-// Command storm renders the storm that is recorded in docs/storm.json: docs/images/storm.svg, and the table in docs/concepts/storm.md.
-// With -record it first replaces the record by the report of a demo.
+// Command storm renders the storm that is recorded in docs/storm.json: docs/images/demo.svg and storm.svg, and the table in
+// docs/concepts/storm.md. With -record it first replaces the record by the report of a demo.
 package main
 
 import (
@@ -44,8 +44,10 @@ func run(docs, record string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(docs, "images", "storm.svg"), []byte(replay.SVG(r)), 0o644); err != nil {
-		return err
+	for name, picture := range map[string]string{"demo.svg": r.SVG(), "storm.svg": replay.SVG(r)} {
+		if err := os.WriteFile(filepath.Join(docs, "images", name), []byte(picture), 0o644); err != nil {
+			return err
+		}
 	}
 	page := filepath.Join(docs, "concepts", "storm.md")
 	raw, err := os.ReadFile(page)

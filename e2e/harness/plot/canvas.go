@@ -31,11 +31,17 @@ func (c *Canvas) Printf(format string, arguments ...any) { fmt.Fprintf(&c.out, f
 // String returns all elements.
 func (c *Canvas) String() string { return c.out.String() }
 
+// badgeRadius is the radius of the circle of a badge.
+const badgeRadius = 8
+
 // Badge adds a number in a circle around a point.
 func (c *Canvas) Badge(x, y float64, number int) {
-	c.Printf(`<circle class="badge" cx="%.1f" cy="%.1f" r="8"/><text class="number" x="%.1f" y="%.1f" text-anchor="middle">%d</text>`,
-		x, y, x, y+4, number)
+	c.Printf(`<circle class="badge" cx="%.1f" cy="%.1f" r="%d"/><text class="number" x="%.1f" y="%.1f" text-anchor="middle">%d</text>`,
+		x, y, badgeRadius, x, y+4, number)
 }
+
+// BesideBadge returns the position of a badge for x that does not cover the badge at last: x, or a position to its right.
+func BesideBadge(x, last float64) float64 { return math.Max(x, last+2*badgeRadius+2) }
 
 // TextWidth estimates the width of a text generously, because the font is not known here.
 func TextWidth(text string) float64 {

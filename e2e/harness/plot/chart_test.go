@@ -35,6 +35,20 @@ func TestLabelsStayInsideThePlot(t *testing.T) {
 	}
 }
 
+func TestBadgesOfCloseMarksDoNotCoverEachOther(t *testing.T) {
+	c := Chart{Width: 110, left: 10, seconds: 100, pods: 10, Marks: []Mark{{Number: 1, Seconds: 20}, {Number: 2, Seconds: 21}, {Number: 3, Seconds: 22}, {Number: 4, Seconds: 90}}}
+	c.marks()
+	var at []string
+	for part := range strings.SplitSeq(c.String(), `<circle class="badge" cx="`) {
+		if x, rest, found := strings.Cut(part, `" cy="-12.0"`); found && rest != "" {
+			at = append(at, x)
+		}
+	}
+	if got, want := strings.Join(at, " "), "30.0 48.0 66.0 100.0"; got != want {
+		t.Errorf("badges are at %s, want %s", got, want)
+	}
+}
+
 func TestTicksAreRoundAndFew(t *testing.T) {
 	for _, most := range []float64{1, 7, 60, 100, 333, 1000} {
 		all := ticks(most, 6)

@@ -33,10 +33,12 @@ func (c *Chart) labels() (labels []label, rows int) {
 // marks draws numbers at the times of the marks, and their labels below the plot.
 func (c *Chart) marks() {
 	labels, _ := c.labels()
+	badge := 0.0
 	for _, l := range labels {
 		x := c.x(l.Seconds)
+		badge = BesideBadge(x, badge)
 		c.Printf(`<path class="mark" d="M%.1f %.1fV%.1f"/>`, x, c.top-4, c.y(0))
-		c.Badge(x, c.top-12, l.Number)
+		c.Badge(badge, c.top-12, l.Number)
 
 		y := c.y(0) + axisHeight + (float64(l.row+len(c.Rows))+0.5)*rowHeight
 		c.Badge(l.x+8, y, l.Number)

@@ -93,11 +93,12 @@ func (d *drawing) legend() {
 
 // marks draws the starts of the attacks and of the recovery.
 func (d *drawing) marks() {
-	x := left
+	x, badge := left, 0.0
 	for i, m := range Marks(d.report) {
 		at := d.x(m.Seconds)
+		badge = plot.BesideBadge(at, badge)
 		d.Printf(`<path class="mark" d="M%.1f %gV%g"/>`, at, badgeY+9, axisY-18)
-		d.Badge(at, badgeY, i+1)
+		d.Badge(badge, badgeY, i+1)
 		d.Badge(x+9, marksLegend, i+1)
 		d.Printf(`<text x="%.1f" y="%g">%s</text>`, x+24, marksLegend+4.5, html.EscapeString(m.Name))
 		x += 24 + plot.TextWidth(m.Name) + 18
