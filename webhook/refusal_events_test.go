@@ -27,7 +27,7 @@ func TestEventsOfOneProtectorAreRateLimited(t *testing.T) {
 		t.Helper()
 		select {
 		case event := <-d.events.Events:
-			if part == "" || !strings.Contains(event, part) || !strings.HasPrefix(event, "Warning RemovalRefused Breakwater refuses") {
+			if part == "" || !strings.HasSuffix(event, part) || !strings.HasPrefix(event, "Warning RemovalRefused Breakwater refuses") {
 				t.Errorf("%s: event %q, want %q", claim, event, part)
 			}
 		default:
@@ -37,7 +37,7 @@ func TestEventsOfOneProtectorAreRateLimited(t *testing.T) {
 		}
 	}
 	refuse(1)
-	wantEvent("the first refusal", "(0 more were refused since the last event.)")
+	wantEvent("the first refusal", ": NoBudget.")
 	refuse(1000)
 	wantEvent("a storm", "")
 	now = now.Add(minEventInterval - time.Nanosecond)
@@ -48,7 +48,12 @@ func TestEventsOfOneProtectorAreRateLimited(t *testing.T) {
 	wantEvent("after the pause", "(1001 more were refused since the last event.)")
 	now = now.Add(minEventInterval)
 	refuse(1)
-	wantEvent("after another pause", "(0 more were refused since the last event.)")
+	wantEvent("after another pause", ": NoBudget.")
+	refuse(1)
+	wantEvent("in the next pause", "")
+	now = now.Add(minEventInterval)
+	refuse(1)
+	wantEvent("after that", ": NoBudget. (1 more was refused since the last event.)")
 }
 
 func TestLastRefusalOfStormIsReported(t *testing.T) {
@@ -193,7 +198,7 @@ func TestEventNamesUserAndCell(t *testing.T) {
 	d.pods.protect(t.Context(), memoryCell, request)
 	select {
 	case event := <-d.events.Events:
-		if want := fmt.Sprintf("Asked by %q in cell %q: NoBudget. (0 more were refused since the last event.)", "alice", memoryCell); !strings.HasSuffix(event, want) {
+		if want := fmt.Sprintf("Asked by %q in cell %q: NoBudget.", "alice", memoryCell); !strings.HasSuffix(event, want) {
 			t.Errorf("event %q, want it to end with %q", event, want)
 		}
 	default:

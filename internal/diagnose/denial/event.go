@@ -18,18 +18,25 @@ const (
 // Note is the text of a denial event: the message that the client received, the user who asked, and the number of further denials since
 // the last event. It is at most maxNoteBytes bytes long.
 func Note(message, user, cell, verdict string, more int) string {
-	end := fmt.Sprintf(" Asked by %q in cell %q: %s. %s", truncate(user, 256), cell, verdict, suffix(more, "refused"))
+	end := fmt.Sprintf(" Asked by %q in cell %q: %s.%s", truncate(user, 256), cell, verdict, suffix(more, "refused"))
 	return truncate(message, maxNoteBytes-len(end)) + end
 }
 
 // ForcedNote is the text of a break-glass event: its description, and the number of further ones since the last event.
 func ForcedNote(what string, more int) string {
-	end := " " + suffix(more, "forced")
+	end := suffix(more, "forced")
 	return truncate(what, maxNoteBytes-len(end)) + end
 }
 
+// suffix reports the number of further denials, or nothing if there were none.
 func suffix(more int, done string) string {
-	return fmt.Sprintf("(%d more were %s since the last event.)", more, done)
+	switch more {
+	case 0:
+		return ""
+	case 1:
+		return fmt.Sprintf(" (1 more was %s since the last event.)", done)
+	}
+	return fmt.Sprintf(" (%d more were %s since the last event.)", more, done)
 }
 
 // maxNoteBytes is the maximum length in bytes of an event note that the API server accepts.
@@ -43,7 +50,7 @@ type patterns struct{ suffix, refused, requester, forced *regexp.Regexp }
 
 func newPatterns() patterns {
 	return patterns{
-		suffix:    regexp.MustCompile(`(?s)^(.*) \((\d+) more were (?:refused|forced) since the last event\.\)$`),
+		suffix:    regexp.MustCompile(`(?s)^(.*) \((\d+) more (?:was|were) (?:refused|forced) since the last event\.\)$`),
 		refused:   regexp.MustCompile(`^Breakwater refuses to (\w+) pod ` + quotedPattern),
 		requester: regexp.MustCompile(`(?s)^(.*) Asked by ` + quotedPattern + ` in cell ` + quotedPattern + `: (\w+)\.$`),
 		forced: regexp.MustCompile(`(?s)^Pod ` + quotedPattern + ` in cell ` + quotedPattern + ` goes although (\w+): .*? Asked by ` + quotedPattern +
