@@ -101,7 +101,15 @@ func (f *joinFlags) run(ctx context.Context, command *cobra.Command) error {
 	return nil
 }
 
+// errNoCell shows a complete command to users who do not know the flags yet.
+var errNoCell = errors.New(`--cell is missing: pass the name of the worker's Cell and the kubeconfigs of both clusters, as in
+  breakwater join --cell worker-1 --core-kubeconfig core.kubeconfig --kubeconfig worker-1.kubeconfig
+breakwater join --help describes all flags`)
+
 func (f *joinFlags) joiner(command *cobra.Command) (*join.Joiner, error) {
+	if f.Cell == "" {
+		return nil, errNoCell
+	}
 	f.Only = join.Direction(f.only)
 	joiner := &join.Joiner{Out: command.OutOrStdout(), Warn: command.ErrOrStderr()}
 	switch {

@@ -22,7 +22,7 @@ func TestJoinRejectsInvalidFlags(t *testing.T) {
 		arguments []string
 		want      string
 	}{
-		"no cell":                {nil, `--cell "" is not a name`},
+		"no flags":               {nil, "\n  breakwater join --cell worker-1 --core-kubeconfig core.kubeconfig --kubeconfig worker-1.kubeconfig\n"},
 		"an unknown direction":   {[]string{"--cell", "a", "--only", "up"}, `--only "up"`},
 		"an unknown output":      {[]string{"--cell", "a", "--output", "json"}, `--output "json": want yaml`},
 		"--output with --revoke": {[]string{"--cell", "a", "--output", "yaml", "--revoke"}, "without --revoke"},

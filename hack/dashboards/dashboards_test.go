@@ -23,6 +23,22 @@ func built(t *testing.T) map[string]dashboard.Dashboard {
 	return built
 }
 
+func TestDocsCallDashboardsByTheirTitles(t *testing.T) {
+	page, err := os.ReadFile("../../docs/reference/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, found := strings.Cut(string(page), "\n## Dashboards\n")
+	if !found {
+		t.Fatal("docs/reference/metrics.md has no section Dashboards")
+	}
+	for name, d := range built(t) {
+		if title := "**" + *d.Title + "**"; !strings.Contains(section, title) {
+			t.Errorf("the section Dashboards of docs/reference/metrics.md does not name %s, the title of %s", title, name)
+		}
+	}
+}
+
 func TestPanelsDoNotOverlap(t *testing.T) {
 	for name, d := range built(t) {
 		taken, ids := map[[2]uint32]string{}, map[uint32]bool{}
