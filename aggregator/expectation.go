@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/printable"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
@@ -41,7 +42,7 @@ func (r release) applies(t *tally) bool {
 }
 
 // errOwnerless can be resolved only by another spec, or by other pods.
-var errOwnerless = errors.New("have no controller that states how many are expected: set spec.expectedReplicas")
+var errOwnerless = errors.New("no controller states how many are expected: set spec.expectedReplicas")
 
 const (
 	// maxWorkloads is the maximum number of workloads in a status; see v1alpha1.Aggregation.
@@ -109,7 +110,7 @@ func tallyAll(
 	owners map[owner]int32, expected []v1alpha1.ExpectedWorkload, search func(owner) (found, error),
 ) (map[types.UID]*tally, error) {
 	if alone := owners[noOwner()]; alone > 0 {
-		return nil, fmt.Errorf("%d pods %w", alone, errOwnerless)
+		return nil, fmt.Errorf("%s: %w", printable.Count(int(alone), "pod"), errOwnerless)
 	}
 	all := map[types.UID]*tally{}
 	var failed []error

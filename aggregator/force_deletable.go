@@ -9,6 +9,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/core/printable"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
@@ -27,8 +28,8 @@ func setForceDeletableCondition(p *v1alpha1.PodProtector) {
 	}
 	switch {
 	case total > 0:
-		condition.Message = clusters.Truncate(fmt.Sprintf("The floor does not protect %d pods, which have the annotation %s: %s.",
-			total, v1alpha1.AnnotationForceDelete, strings.Join(cells, ", ")), 1000)
+		condition.Message = clusters.Truncate(fmt.Sprintf("The floor does not protect %s with the annotation %s: %s.",
+			printable.Count(int(total), "pod"), v1alpha1.AnnotationForceDelete, strings.Join(cells, ", ")), 1000)
 	case meta.FindStatusCondition(p.Status.Conditions, condition.Type) == nil:
 		return
 	default:

@@ -11,6 +11,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/core/printable"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
@@ -33,9 +34,9 @@ func (e *protectorEvents) emitOverdue(p *v1alpha1.PodProtector, overdue []quota.
 		names = append(names, r.PodName)
 	}
 	e.recorder.Eventf(p, nil, corev1.EventTypeWarning, "UpdateOverdue", "Settle", "%s", clusters.EventNote(fmt.Sprintf(
-		"In cell %s, %d pods were not seen updated and available again within %s (%s). Their updates no longer consume budget; if these "+
-			"pods restart later, no reservation covers it. Their containers may not restart at all, or their kubelet may not set status.observedGeneration.",
-		e.cell, len(overdue), updateTimeout(p), strings.Join(names, ", "))))
+		"In cell %s, Breakwater has not seen %s updated and available again within %s (%s). Such an update no longer consumes budget; if its "+
+			"pod restarts later, no reservation covers it. Their containers may not restart at all, or their kubelet may not set status.observedGeneration.",
+		e.cell, printable.Count(len(overdue), "pod"), updateTimeout(p), strings.Join(names, ", "))))
 }
 
 // emitSpread emits an event when the written status reports that the pods are no longer distributed as required, or that they are

@@ -9,6 +9,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/core/printable"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
@@ -74,10 +75,10 @@ func spreadSatisfiedCondition(p *v1alpha1.PodProtector, shares *quota.Distributi
 		return metav1.Condition{Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonDomainsUnknown, Message: joinMessages(doubtful, podsWithoutDomain(p))}
 	}
 	largest, _ := shares.Largest()
-	text := fmt.Sprintf("%d pods are in %d domains; %q has the most, %d (%d%%).",
-		shares.Total-shares.Unknown, len(shares.Domains)+int(shares.Others.Domains), largest.Name, largest.Counted, percent(largest.Counted, shares.Total))
+	text := fmt.Sprintf("%s in %s; %q has the most, %d (%d%%).", printable.Count(shares.Total-shares.Unknown, "pod"),
+		printable.Count(len(shares.Domains)+int(shares.Others.Domains), "domain"), largest.Name, largest.Counted, percent(largest.Counted, shares.Total))
 	if len(shares.Domains) == 0 {
-		text = fmt.Sprintf("None of %d pods is in a known domain, and spec.spread does not require it.", shares.Total)
+		text = fmt.Sprintf("No pod is in a known domain (%s in all), and spec.spread does not require it.", printable.Count(shares.Total, "pod"))
 	}
 	return metav1.Condition{
 		Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonSpread,
@@ -137,11 +138,11 @@ func podsWithoutDomain(p *v1alpha1.PodProtector) (all []string) {
 		switch {
 		case cell.Discount != "" || a.CountedReplicas == 0:
 		case a.Spread == nil || a.Spread.TopologyKey != key:
-			all = append(all, fmt.Sprintf("Cell %s has not counted its %d pods by %s yet.", cell.CellID, a.CountedReplicas, key))
+			all = append(all, fmt.Sprintf("Cell %s has not counted its %s by %s yet.", cell.CellID, printable.Count(int(a.CountedReplicas), "pod"), key))
 		case a.Spread.Problem != "":
-			all = append(all, fmt.Sprintf("Cell %s, with %d pods: %s.", cell.CellID, a.Spread.Unknown, a.Spread.Problem))
+			all = append(all, fmt.Sprintf("Cell %s, with %s: %s.", cell.CellID, printable.Count(int(a.Spread.Unknown), "pod"), a.Spread.Problem))
 		case a.Spread.Unknown > 0:
-			all = append(all, fmt.Sprintf("In cell %s, %d pods are on nodes that no longer exist or lack the label %s.", cell.CellID, a.Spread.Unknown, key))
+			all = append(all, fmt.Sprintf("In cell %s, the nodes of %s no longer exist or lack the label %s.", cell.CellID, printable.Count(int(a.Spread.Unknown), "pod"), key))
 		}
 	}
 	return all

@@ -81,7 +81,7 @@ func TestSpreadSatisfied(t *testing.T) {
 		want    string // status/reason: the prefix of the message, and further substrings of it
 	}{
 		"nothing is required, and all is reported": {spreadProtector(1, zoneLabel, inZones(3, 1), inZones(0, 1)), nil,
-			`True/Spread: 5 pods are in 2 domains; "a" has the most, 3 (60%).`},
+			`True/Spread: 5 pods in 2 domains; "a" has the most, 3 (60%).`},
 		"a share is rounded up": {spreadProtector(1, zoneLabel, inZones(2, 1, 1)), []change{maxShareIs(34)}, "True/Spread: 4 pods"},
 		"a share is too large": {spreadProtector(1, zoneLabel, inZones(3, 1), inZones(1, 1)), []change{maxShareIs(50)},
 			`False/ShareTooLarge: "a" has 4 of 6 pods (67%), and maxSharePercent 50 allows 3.|delete some in "a"|which makes new ones run elsewhere`},
@@ -89,9 +89,9 @@ func TestSpreadSatisfied(t *testing.T) {
 			p.Spec.Spread.Enforcement = v1alpha1.SpreadSchedule
 		}}, `False/ShareTooLarge: "a" has|; new ones are scheduled elsewhere.`},
 		"a cell has too many":               {spreadProtector(1, cells, inZones(4), inZones(1)), []change{maxShareIs(50)}, `False/ShareTooLarge: "c0" has 4 of 5 pods|scale the application up in other cells`},
-		"too few domains":                   {spreadProtector(1, zoneLabel, inZones(2, 2)), []change{minDomainsIs(3)}, "False/TooFewDomains: 4 pods are in 2 domains (a, b), and minDomains requires 3."},
-		"too few pods":                      {spreadProtector(1, zoneLabel, inZones(1, 1)), []change{minDomainsIs(3)}, "False/TooFewDomains: There are 2 pods, too few for the 3 domains"},
-		"none are left":                     {spreadProtector(1, zoneLabel, inZones()), []change{minDomainsIs(2), tolerateLoss}, "False/TooFewDomains: There are 0 pods"},
+		"too few domains":                   {spreadProtector(1, zoneLabel, inZones(2, 2)), []change{minDomainsIs(3)}, "False/TooFewDomains: It has 4 pods in 2 domains (a, b), and minDomains requires 3."},
+		"too few pods":                      {spreadProtector(1, zoneLabel, inZones(1, 1)), []change{minDomainsIs(3)}, "False/TooFewDomains: It has 2 pods, too few for the 3 domains"},
+		"none are left":                     {spreadProtector(1, zoneLabel, inZones()), []change{minDomainsIs(2), tolerateLoss}, "False/TooFewDomains: It has 0 pods"},
 		"none are wanted, by the floor":     {spreadProtector(0, zoneLabel, inZones()), []change{minDomainsIs(3), maxShareIs(34), tolerateLoss}, "True/Spread: There are no pods, and none are expected."},
 		"none are wanted, by the replicas":  {spreadProtector(2, zoneLabel, inZones()), []change{minDomainsIs(3), func(p *v1alpha1.PodProtector) { p.Spec.ExpectedReplicas = new(int32) }}, "True/Spread: There are no pods"},
 		"the floor outlives a zone":         {spreadProtector(4, zoneLabel, inZones(2, 2, 2)), []change{tolerateLoss}, "True/Spread: 6 pods"},
@@ -100,20 +100,20 @@ func TestSpreadSatisfied(t *testing.T) {
 		"no floor, no loss":                 {spreadProtector(0, zoneLabel, inZones(2)), []change{tolerateLoss}, "True/Spread"},
 		"several things are wrong":          {spreadProtector(3, zoneLabel, inZones(3, 1)), []change{maxShareIs(50), minDomainsIs(3), tolerateLoss}, `False/ShareTooLarge: "a" has 3 of 4|minDomains requires 3|If "a" is lost, 1 of 4`},
 		"pods without a domain do not matter": {spreadProtector(1, zoneLabel, unknownPods(inZones(2, 2, 2), 1, "")), []change{maxShareIs(50), minDomainsIs(3), tolerateLoss},
-			`True/Spread: 6 pods are in 3 domains|In cell c0, 1 pods are on nodes that no longer exist or lack the label ` + zoneLabel},
+			`True/Spread: 6 pods in 3 domains|In cell c0, the nodes of 1 pod no longer exist or lack the label ` + zoneLabel},
 		"pods without a domain may be too many":              {spreadProtector(1, zoneLabel, unknownPods(inZones(2, 2), 2, "away")), []change{maxShareIs(50)}, "Unknown/DomainsUnknown: A domain may have 4 of 6 pods, and maxSharePercent 50 allows 3.|Cell c0, with 2 pods: away."},
 		"too large wherever the others are":                  {spreadProtector(1, zoneLabel, unknownPods(inZones(5, 1), 2, "away")), []change{maxShareIs(50)}, `False/ShareTooLarge: "a" has 5 of 8`},
 		"pods without a domain may be in another domain":     {spreadProtector(1, zoneLabel, unknownPods(inZones(2, 2), 1, "")), []change{minDomainsIs(3)}, "Unknown/DomainsUnknown: Between 2 and 3 domains have pods"},
 		"pods without a domain may be lost, too":             {spreadProtector(3, zoneLabel, unknownPods(inZones(2, 2), 1, "")), []change{tolerateLoss}, "Unknown/DomainsUnknown: If a domain is lost, possibly only 2 of 5 pods are left, and the floor is 3."},
 		"lost wherever the others are":                       {spreadProtector(4, zoneLabel, unknownPods(inZones(2, 2), 1, "")), []change{tolerateLoss}, `False/DomainLossBreaksFloor: If "a" is lost, 3 of 5`},
 		"no pod has a domain":                                {spreadProtector(1, zoneLabel, unknownPods(inZones(), 3, "may not")), []change{minDomainsIs(2)}, "Unknown/DomainsUnknown: Between 0 and 3 domains have pods, and minDomains requires 2. Cell c0, with 3 pods: may not."},
-		"no pod has a domain, and the spec requires nothing": {spreadProtector(1, zoneLabel, unknownPods(inZones(), 3, "")), nil, "True/Spread: None of 3 pods is in a known domain"},
-		"many domains in one cell":                           {spreadProtector(1, zoneLabel, withOtherDomains(inZones(1, 1), 98, 98, 1)), []change{minDomainsIs(100), maxShareIs(2)}, `True/Spread: 100 pods are in 100 domains; "a" has the most, 1 (1%).`},
+		"no pod has a domain, and the spec requires nothing": {spreadProtector(1, zoneLabel, unknownPods(inZones(), 3, "")), nil, "True/Spread: No pod is in a known domain (3 pods in all)"},
+		"many domains in one cell":                           {spreadProtector(1, zoneLabel, withOtherDomains(inZones(1, 1), 98, 98, 1)), []change{minDomainsIs(100), maxShareIs(2)}, `True/Spread: 100 pods in 100 domains; "a" has the most, 1 (1%).`},
 		"many domains, which may be the same":                {spreadProtector(1, zoneLabel, withOtherDomains(inZones(1, 1), 3, 3, 1), withOtherDomains(inZones(1, 1), 3, 3, 1)), []change{minDomainsIs(6)}, "Unknown/DomainsUnknown: Between 5 and 8 domains"},
 		"many domains, which may be one of another cell":     {spreadProtector(1, zoneLabel, withOtherDomains(inZones(2), 3, 3, 1), withOtherDomains(inZones(0, 2), 3, 3, 1)), []change{maxShareIs(20)}, "Unknown/DomainsUnknown: A domain may have 3 of 10 pods"},
 		"a cell that has counted by another key": {spreadProtector(1, zoneLabel, inZones(2, 2), inZones(1)), []change{func(p *v1alpha1.PodProtector) {
 			p.Status.Cells[1].Aggregation.Spread.TopologyKey = rackLabel
-		}, minDomainsIs(3)}, "Unknown/DomainsUnknown: Between 2 and 3 domains|Cell c1 has not counted its 1 pods by " + zoneLabel + " yet."},
+		}, minDomainsIs(3)}, "Unknown/DomainsUnknown: Between 2 and 3 domains|Cell c1 has not counted its 1 pod by " + zoneLabel + " yet."},
 		"a cell that has counted another spec": {spreadProtector(1, zoneLabel, inZones(2, 2), inZones(1)), []change{func(p *v1alpha1.PodProtector) {
 			p.Status.Cells[1].Aggregation.CountedSpec = "another"
 		}, maxShareIs(10)}, "Unknown/DomainsUnknown: The domains of some pods are unknown: cell c1 has not counted its pods for this spec."},
@@ -121,7 +121,7 @@ func TestSpreadSatisfied(t *testing.T) {
 			"Unknown/DomainsUnknown: The domains of some pods are unknown: cell c0 is counted again"},
 		"no cell has counted":         {spreadProtector(1, zoneLabel), []change{minDomainsIs(3)}, "Unknown/DomainsUnknown: The domains of some pods are unknown: no cell has counted"},
 		"the floor is not known":      {spreadProtector(1, zoneLabel, inZones(2, 2)), []change{tolerateLoss, func(p *v1alpha1.PodProtector) { p.Spec.MinAvailable, p.Spec.MaxUnavailable = nil, v1alpha1.Pods(1) }}, "Unknown/DomainsUnknown: The floor is unknown"},
-		"a stale cell does not count": {spreadProtector(1, zoneLabel, inZones(2, 2, 2), inZones(2, 1)), []change{discount(v1alpha1.DiscountStale), minDomainsIs(3)}, "False/TooFewDomains: 3 pods are in 2 domains"},
+		"a stale cell does not count": {spreadProtector(1, zoneLabel, inZones(2, 2, 2), inZones(2, 1)), []change{discount(v1alpha1.DiscountStale), minDomainsIs(3)}, "False/TooFewDomains: It has 3 pods in 2 domains"},
 		"a stale cell that has counted another spec is not awaited": {spreadProtector(1, zoneLabel, inZones(2, 2, 2), inZones(2, 1)), []change{discount(v1alpha1.DiscountStale), func(p *v1alpha1.PodProtector) {
 			p.Status.Cells[0].Aggregation.CountedSpec = "another"
 		}}, "True/Spread: 3 pods"},

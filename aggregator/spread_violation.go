@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/printable"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
@@ -42,10 +43,11 @@ func tooFewDomains(p *v1alpha1.PodProtector, shares *quota.Distribution) *spread
 	required := int(*p.Spec.Spread.MinDomains)
 	switch least, most := quota.DomainsOf(p); {
 	case most < required && shares.Total < required:
-		return &spreadViolation{v1alpha1.ReasonTooFewDomains, fmt.Sprintf("There are %d pods, too few for the %d domains that minDomains requires.", shares.Total, required), true}
+		return &spreadViolation{v1alpha1.ReasonTooFewDomains, fmt.Sprintf("It has %s, too few for the %s that minDomains requires.",
+			printable.Count(shares.Total, "pod"), printable.Count(required, "domain")), true}
 	case most < required:
-		return &spreadViolation{v1alpha1.ReasonTooFewDomains, fmt.Sprintf("%d pods are in %d domains (%s), and minDomains requires %d. Breakwater does not move pods: %s.",
-			shares.Total, len(shares.Domains), domainNames(shares), required, remedy(p, "delete some")), true}
+		return &spreadViolation{v1alpha1.ReasonTooFewDomains, fmt.Sprintf("It has %s in %s (%s), and minDomains requires %d. Breakwater does not move pods: %s.",
+			printable.Count(shares.Total, "pod"), printable.Count(len(shares.Domains), "domain"), domainNames(shares), required, remedy(p, "delete some")), true}
 	case least < required:
 		return &spreadViolation{v1alpha1.ReasonTooFewDomains, fmt.Sprintf("Between %d and %d domains have pods, and minDomains requires %d.", least, most, required), false}
 	}

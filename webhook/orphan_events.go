@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/breakwater-k8s/breakwater/internal/core/printable"
 	"github.com/breakwater-k8s/breakwater/internal/core/succession"
 )
 
@@ -28,8 +29,8 @@ func (o *orphanReleaser) reportSuccessor(
 	ctx context.Context, cell orphanCluster, namespace string, controller metav1.OwnerReference, named *succession.Object, released int,
 ) {
 	o.report(ctx, cell, successorReference(namespace, controller, named), nil, fmt.Sprintf(
-		"Breakwater released %d pods of the deleted %s %q with UID %s to this one, which can adopt them.",
-		released, controller.Kind, controller.Name, controller.UID))
+		"Breakwater released %s of the deleted %s %q with UID %s to this one, which can adopt them.",
+		printable.Count(released, "pod"), controller.Kind, controller.Name, controller.UID))
 }
 
 func successorReference(namespace string, controller metav1.OwnerReference, named *succession.Object) corev1.ObjectReference {

@@ -71,7 +71,7 @@ func TestRefusedEvictionHasDisruptionBudgetCause(t *testing.T) {
 	err := eviction(l, pod)
 	wantRefused(t, err, "floor 1", "available 1")
 	cause, ok := apierrors.StatusCause(err, policyv1.DisruptionBudgetCause)
-	if !ok || !strings.Contains(cause.Message, "/web needs 1 available pods and has 1") {
+	if !ok || !strings.Contains(cause.Message, "/web needs 1 available pod and has 1") {
 		t.Errorf("the refusal of an eviction has the cause %+v (%t), want that of a disruption budget: %#v", cause, ok, err)
 	}
 	if err := deletion(l, pod); apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause) {

@@ -117,7 +117,7 @@ func (w *work) isFinished(window time.Duration) bool {
 // pendingError returns an error that says what may still take effect.
 func (w *work) pendingError(window time.Duration) error {
 	if len(w.jobs)+w.writes > 0 {
-		return fmt.Errorf("%d objects are being reconciled and %d writes are in progress", len(w.jobs), w.writes)
+		return fmt.Errorf("objects that are being reconciled: %d; writes in progress: %d", len(w.jobs), w.writes)
 	}
 	if !w.lastUnknownWrite.IsZero() && elapsed(w.lastUnknownWrite, time.Now()) < window {
 		return fmt.Errorf("a write was abandoned less than %s ago and may still take effect", window)

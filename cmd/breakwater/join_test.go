@@ -81,7 +81,7 @@ func TestJoinPrintAndRevoke(t *testing.T) {
 		t.Errorf("%d Secrets in the worker, want one for the token", tokens())
 	}
 	wantCallerToken(t, namespace, arguments)
-	if out, err := commandOutput(t, append(arguments, "--revoke")...); err != nil || !strings.Contains(out, "revoked 1 tokens in the worker") || tokens() != 0 {
+	if out, err := commandOutput(t, append(arguments, "--revoke")...); err != nil || !strings.Contains(out, "revoked 1 token in the worker") || tokens() != 0 {
 		t.Errorf("%d Secrets are left: %v\n%s", tokens(), err, out)
 	}
 }

@@ -195,7 +195,7 @@ func (f *simulateFlags) rollout(ctx context.Context, at cellAccess, w workload, 
 		rule.MaxPerWave += w.surge
 		s.Notes = append(s.Notes, "assumes that the rollout has "+printable.Count(w.surge, "surplus pod")+" available before the first wave")
 	case rule.MaxPerWave == 0:
-		s.Notes = append(s.Notes, fmt.Sprintf("the rollout removes no pod until one of its %d surplus pods is available", w.surge))
+		s.Notes = append(s.Notes, fmt.Sprintf("the rollout removes no pod until a surplus pod (of %d) is available", w.surge))
 		for _, p := range all {
 			s.Stuck = append(s.Stuck, drain.Refusal{Pod: p.Name(), Node: p.Request.Pod.Spec.NodeName, Verdict: "Waits", Message: "the rollout does not remove " +
 				"the pod until a new pod is available"})

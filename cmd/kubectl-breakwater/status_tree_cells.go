@@ -62,7 +62,7 @@ func (s *statusTree) staleText(c *status.Contribution) string {
 	if c.Heard != nil {
 		silent = fmt.Sprintf("Its aggregator reported last %s, and becomes stale after %ds", ago(s.now, *c.Heard), c.StaleAfter)
 	}
-	counts := fmt.Sprintf("its %d pods count with the last known numbers", c.Available)
+	counts := fmt.Sprintf("its last known number of available pods, %d, counts", c.Available)
 	if c.Discount == "Stale" {
 		counts = "other cells count none of its pods"
 	}
@@ -114,7 +114,7 @@ func (s *statusTree) addReservations(one *node, c *status.Contribution) {
 	}
 	for _, r := range shown {
 		if r.Pod == "" {
-			one.add(tableCell{fmt.Sprintf("%d pods", r.Count), plain}, fmt.Sprintf("admitted %s to %s, merged: pod names are not kept", ago(s.now, r.Since), ago(s.now, *cmp.Or(r.Until, &r.Since))))
+			one.add(tableCell{printable.Count(r.Count, "pod"), plain}, fmt.Sprintf("admitted %s to %s, merged: pod names are not kept", ago(s.now, r.Since), ago(s.now, *cmp.Or(r.Until, &r.Since))))
 			continue
 		}
 		one.add(tableCell{fmt.Sprintf("%-*s", widest, r.Pod), plain}, s.reservationText(&r))

@@ -17,6 +17,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/core/policy"
+	"github.com/breakwater-k8s/breakwater/internal/core/printable"
 )
 
 // maxOverruled bounds the list of workloads to which another policy applies; maxNamed bounds the names in messages.
@@ -117,7 +118,7 @@ func readyCondition(unprotected []string) metav1.Condition {
 		named += ", ..."
 	}
 	return metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonApplying,
-		Message: fmt.Sprintf("%d workloads have no PodProtector of this policy yet: %s. If this persists, check their events.", len(unprotected), named)}
+		Message: fmt.Sprintf("The policy has no PodProtector yet for %s: %s. If this persists, check their events.", printable.Count(len(unprotected), "workload"), named)}
 }
 
 // appliedTo returns the sources whose protectors match a policy in its current version.

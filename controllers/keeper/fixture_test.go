@@ -200,7 +200,7 @@ func TestVanishedProtectorIsRecreatedWithReservations(t *testing.T) {
 		t.Errorf("Decide() = %s, want RefusedRestored until all cells have counted again", got)
 	}
 	condition := meta.FindStatusCondition(after.Status.Conditions, v1alpha1.ConditionRestored)
-	if condition == nil || !strings.Contains(condition.Message, "It has its 1 earlier reservations") {
+	if condition == nil || !strings.Contains(condition.Message, "It has its 1 earlier reservation.") {
 		t.Errorf("got condition %+v, want one that names 1 reservation", condition)
 	}
 	p.eventually(func() string {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/core/printable"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
@@ -79,7 +80,7 @@ func (r *Reconciler) restoreStatus(ctx context.Context, cached *v1alpha1.PodProt
 	if exists && string(lost.last.UID) == p.Annotations[v1alpha1.AnnotationRestored] {
 		p.Status.Cells = quota.RestoredCells(&lost.last.Status)
 		pending = decreaseOf(lost.last)
-		reservations = fmt.Sprintf("It has its %d earlier reservations", quota.BudgetOf(p).Reserved)
+		reservations = "It has its " + printable.Count(quota.BudgetOf(p).Reserved, "earlier reservation")
 	}
 	restoreDecrease(p, pending)
 	restored := metav1.Condition{

@@ -95,7 +95,7 @@ func TestDependentsStayUntilOwnerIsReleased(t *testing.T) {
 		if s.Draining != 3 || s.Assigned != 20 {
 			return fmt.Sprintf("got %d assigned and %d draining objects", s.Assigned, s.Draining)
 		}
-		return hasCondition(v1alpha1.ConditionBalanced, metav1.ConditionFalse, v1alpha1.ReasonMoving, "objects are moving to other shards")(s)
+		return hasCondition(v1alpha1.ConditionBalanced, metav1.ConditionFalse, v1alpha1.ReasonMoving, "to other shards, at most")(s)
 	})
 	// Passes that run meanwhile do not change that.
 	l.passRequests <- l.ring.Name

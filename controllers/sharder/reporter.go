@@ -12,6 +12,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/core/printable"
 	"github.com/breakwater-k8s/breakwater/internal/sharding/ring"
 )
 
@@ -70,13 +71,13 @@ func (r *reporter) balancedCondition() metav1.Condition {
 	switch {
 	case t.failures.number > 0:
 		c.Reason = v1alpha1.ReasonResyncFailed
-		c.Message = fmt.Sprintf("The sharder could not assign %d objects and retries: %s: %v.", t.failures.number, t.failures.subject, t.failures.err)
+		c.Message = fmt.Sprintf("The sharder could not assign %s and retries: %s: %v.", printable.Count(t.failures.number, "object"), t.failures.subject, t.failures.err)
 	case t.count.unassigned > 0 && len(r.shards.Shards()) == 0:
-		c.Reason, c.Message = v1alpha1.ReasonNoShards, fmt.Sprintf("%d objects have no shard, because none is available.", t.count.unassigned)
+		c.Reason, c.Message = v1alpha1.ReasonNoShards, fmt.Sprintf("No shard is available for %s.", printable.Count(int(t.count.unassigned), "object"))
 	case t.count.moving > 0:
-		c.Reason, c.Message = v1alpha1.ReasonMoving, fmt.Sprintf("%d objects are moving to other shards, at most %d at a time.", t.count.moving, r.ring.Spec.MaxConcurrentMoves)
+		c.Reason, c.Message = v1alpha1.ReasonMoving, fmt.Sprintf("The sharder moves %s to other shards, at most %d at a time.", printable.Count(int(t.count.moving), "object"), r.ring.Spec.MaxConcurrentMoves)
 	case t.deferred > 0:
-		c.Reason, c.Message = v1alpha1.ReasonMoving, fmt.Sprintf("%d objects wait until the sharder has confirmed that their shards have stopped.", t.deferred)
+		c.Reason, c.Message = v1alpha1.ReasonMoving, fmt.Sprintf("The sharder assigns %s when it has confirmed that their shards have stopped.", printable.Count(int(t.deferred), "object"))
 	default:
 		c.Status, c.Reason, c.Message = metav1.ConditionTrue, v1alpha1.ReasonBalanced, "All objects are assigned to their shards."
 	}

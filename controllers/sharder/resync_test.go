@@ -135,7 +135,7 @@ func TestObjectsWaitForShard(t *testing.T) {
 		if s.Unassigned != 5 || s.Assigned != 0 || s.Shards != 0 {
 			return fmt.Sprintf("got %d assigned and %d unassigned objects", s.Assigned, s.Unassigned)
 		}
-		if problem := hasCondition(v1alpha1.ConditionBalanced, metav1.ConditionFalse, v1alpha1.ReasonNoShards, "5 objects have no shard")(s); problem != "" {
+		if problem := hasCondition(v1alpha1.ConditionBalanced, metav1.ConditionFalse, v1alpha1.ReasonNoShards, "No shard is available for 5 objects.")(s); problem != "" {
 			return problem
 		}
 		if problem := hasCondition(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonConfigured)(s); problem != "" {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/heartbeat"
+	"github.com/breakwater-k8s/breakwater/internal/core/printable"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/status"
 )
@@ -73,8 +74,8 @@ func (c Clearer) Reconcile(ctx context.Context, request reconcile.Request) (reco
 		return reconcile.Result{}, fmt.Errorf("clear cell %s: %w", name, err)
 	}
 	return c.finish(ctx, p, corev1.EventTypeWarning, "CellCleared", fmt.Sprintf(
-		"Cell %q was cleared because of the annotation %s: its %d counted pods and %d reservations were dropped.",
-		name, v1alpha1.AnnotationRemoveCell, counted, reserved))
+		"Cell %q was cleared because of the annotation %s: its %s and %s were dropped.",
+		name, v1alpha1.AnnotationRemoveCell, printable.Count(int(counted), "counted pod"), printable.Count(int(reserved), "reservation")))
 }
 
 // waitForShares makes the shares of the other cells rise until they keep the floor without a dead one (rule S3).

@@ -11,6 +11,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/e2e"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
+	"github.com/breakwater-k8s/breakwater/internal/core/printable"
 )
 
 // zoneText returns the text by which denials name a zone.
@@ -28,7 +29,7 @@ func removalMethods(l *fixture) map[string]func(storm.Cell, string) error {
 // count.
 func expectDomainLossDenial(l *fixture, cell storm.Cell, zone string, left int, without string, fragments ...string) {
 	l.Helper()
-	fragments = append(fragments, fmt.Sprintf("could be left with only %d pods if %s were lost", left, without), "tolerateDomainLoss", v1alpha1.AnnotationForceDelete)
+	fragments = append(fragments, fmt.Sprintf("could be left with only %s if %s were lost", printable.Count(left, "pod"), without), "tolerateDomainLoss", v1alpha1.AnnotationForceDelete)
 	for name, way := range removalMethods(l) {
 		l.Eventually(func() string {
 			err := way(cell, anyPodInZone(l, cell, zone))

@@ -62,7 +62,7 @@ func TestMaxShareOfZone(t *testing.T) {
 		createPodsInZones(l, here(l), podsByDomain{"b": 2})
 		createPodsInZones(l, elsewhere(l), podsByDomain{"c": 2, "b": 1})
 		zone.Domains, zone.LargestSharePercent, zone.AvailableAfterLoss = 3, 50, 5
-		waitForSpreadStatus(l, metav1.ConditionTrue, v1alpha1.ReasonSpread, `10 pods are in 3 domains; "a" has the most, 5 (50%).`, zone)
+		waitForSpreadStatus(l, metav1.ConditionTrue, v1alpha1.ReasonSpread, `10 pods in 3 domains; "a" has the most, 5 (50%).`, zone)
 		waitForEvent(l, "web", corev1.EventTypeNormal, v1alpha1.ConditionSpreadSatisfied, `"a" has the most`)
 
 		l.Must(l.DeletePod(elsewhere(l), anyPodInZone(l, elsewhere(l), "c")))
@@ -78,16 +78,16 @@ func TestMinDomains(t *testing.T) {
 		createPodsInZones(l, here(l), podsByDomain{"a": 2, "b": 1})
 		createPodsInZones(l, elsewhere(l), podsByDomain{"a": 1, "b": 2})
 		zone := v1alpha1.SpreadStatus{TopologyKey: corev1.LabelTopologyZone, Domains: 2, Largest: "a", LargestCounted: 3, LargestSharePercent: 50, AvailableAfterLoss: 3}
-		waitForSpreadStatus(l, metav1.ConditionFalse, v1alpha1.ReasonTooFewDomains, "6 pods are in 2 domains (a, b), and minDomains requires 3", zone)
+		waitForSpreadStatus(l, metav1.ConditionFalse, v1alpha1.ReasonTooFewDomains, "It has 6 pods in 2 domains (a, b), and minDomains requires 3", zone)
 		createPodsInZones(l, elsewhere(l), podsByDomain{"c": 1})
 		zone.Domains, zone.LargestSharePercent, zone.AvailableAfterLoss = 3, 43, 4
-		waitForSpreadStatus(l, metav1.ConditionTrue, v1alpha1.ReasonSpread, "7 pods are in 3 domains", zone)
+		waitForSpreadStatus(l, metav1.ConditionTrue, v1alpha1.ReasonSpread, "7 pods in 3 domains", zone)
 
 		updateSpread(l, zoneSpread(byCell, overDomains(3)))
 		cell := v1alpha1.SpreadStatus{
 			TopologyKey: v1alpha1.TopologyKeyCell, Domains: 2, Largest: elsewhere(l).Name, LargestCounted: 4, LargestSharePercent: 58, AvailableAfterLoss: 3,
 		}
-		waitForSpreadStatus(l, metav1.ConditionFalse, v1alpha1.ReasonTooFewDomains, "7 pods are in 2 domains (worker-1, worker-2)", cell)
+		waitForSpreadStatus(l, metav1.ConditionFalse, v1alpha1.ReasonTooFewDomains, "It has 7 pods in 2 domains (worker-1, worker-2)", cell)
 		updateSpread(l, zoneSpread(byCell, overDomains(2), tolerateLoss))
 		waitForSpreadStatus(l, metav1.ConditionTrue, v1alpha1.ReasonSpread, `"worker-2" has the most, 4 (58%)`, cell)
 		updateSpread(l, zoneSpread(func(s *v1alpha1.Spread) { s.TopologyKey = "e2e.breakwater.dev/nowhere" }, overDomains(2)))

@@ -177,7 +177,7 @@ func (b coresBody) isOld() bool {
 
 func fleetStatus(b fleetBody) string {
 	t := b.Totals
-	text := fmt.Sprintf("%d protectors: %d below their floor, %d at it", t.Protectors, t.Of[model.StateBelowFloor], t.Of[model.StateAtFloor])
+	text := fmt.Sprintf("%s: %d below their floor, %d at it", printable.Count(t.Protectors, "protector"), t.Of[model.StateBelowFloor], t.Of[model.StateAtFloor])
 	if b.Events {
 		text += fmt.Sprintf(", %d with recently refused removals", t.Of[model.StateRefused])
 	}
@@ -205,5 +205,5 @@ func cellsStatus(cells []model.Cell) string {
 			stale++
 		}
 	}
-	return fmt.Sprintf("%d cells, %d of them stale.", len(cells), stale)
+	return fmt.Sprintf("%s, %d of them stale.", printable.Count(len(cells), "cell"), stale)
 }

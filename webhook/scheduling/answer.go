@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/breakwater-k8s/breakwater/internal/core/printable"
 	"github.com/breakwater-k8s/breakwater/internal/scheduling"
 )
 
@@ -127,7 +128,7 @@ func (a Answer) warnings() (warnings []string) {
 		warnings = append(warnings, warningsOf(spread.Protector, spread.Conflicts)...)
 	}
 	if more := len(warnings) - maxWarnings; more > 0 {
-		warnings = append(warnings[:maxWarnings], fmt.Sprintf("and %d more fields in which policies or protectors were not applied", more))
+		warnings = append(warnings[:maxWarnings], fmt.Sprintf("and %s in which policies or protectors were not applied", printable.Count(more, "more field")))
 	}
 	return warnings
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/core/printable"
 )
 
 // Revoke deletes all tokens of the options' directions, and the kubeconfigs, the cell's account in the core and the worker's reference to the core
@@ -28,7 +29,7 @@ func (j *Joiner) Revoke(ctx context.Context) error {
 		if err := l.deleteTokens(ctx, tokens); err != nil {
 			return err
 		}
-		j.printLine("%s: revoked %d tokens in %s.", l.direction, len(tokens), l.issuer.title)
+		j.printLine("%s: revoked %s in %s.", l.direction, printable.Count(len(tokens), "token"), l.issuer.title)
 		if err := j.removeKubeconfig(ctx, l); err != nil {
 			return err
 		}

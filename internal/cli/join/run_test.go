@@ -231,7 +231,7 @@ func TestRevokeKeepsOnlyCell(t *testing.T) {
 	l.wantRevoked("the worker", worker)
 	l.wantRevoked("the core", core)
 	l.cell()
-	for _, want := range []string{"revoked 1 tokens in the worker", "Cell " + l.namespace + " was not deleted", "the webhook denies removals of " +
+	for _, want := range []string{"revoked 1 token in the worker", "Cell " + l.namespace + " was not deleted", "the webhook denies removals of " +
 		"protected pods there"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("output does not contain %q:\n%s", want, out)

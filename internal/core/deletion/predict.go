@@ -11,6 +11,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/brake"
+	"github.com/breakwater-k8s/breakwater/internal/core/printable"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 	"github.com/breakwater-k8s/breakwater/internal/core/rootguard"
 )
@@ -210,20 +211,13 @@ func (a *pendingRow) complete(row *Prediction, of *budget) {
 	case answer.Verdict == brake.Held:
 		row.Result, row.Reason = Held, v1alpha1.ReasonLimitExceeded
 		row.Because = fmt.Sprintf("limit exceeded: %s at once, and the limit of %d per %s has %d left",
-			pluralize(answer.Pending, "large decrease"), a.Limits.Allowed(of.protectors), a.Limits.Window, answer.Left)
+			printable.Count(answer.Pending, "large decrease"), a.Limits.Allowed(of.protectors), a.Limits.Window, answer.Left)
 		row.Message = message(v1alpha1.ReasonLimitExceeded)
 	default:
 		row.Result, row.Reason = Released, v1alpha1.ReasonQuietPeriod
 		row.Because = fmt.Sprintf("after a quiet period of %s", a.Limits.Quiet)
 		row.Message = message(v1alpha1.ReasonQuietPeriod)
 	}
-}
-
-func pluralize(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // budget is a budget of the brake.

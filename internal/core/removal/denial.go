@@ -10,6 +10,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/brake"
+	"github.com/breakwater-k8s/breakwater/internal/core/printable"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
@@ -38,8 +39,8 @@ func Deny(charges []Charge, c Charge, verdict quota.Verdict, r Request) Answer {
 	if r.Operation == v1alpha1.OperationEvict {
 		answer.Status.Details = &metav1.StatusDetails{Name: c.Key.Name, Group: v1alpha1.GroupVersion.Group, Kind: "podprotectors", Causes: []metav1.StatusCause{{
 			Type: policyv1.DisruptionBudgetCause,
-			Message: fmt.Sprintf("The PodProtector %s needs %d available pods and has %d, with %d removals in progress.",
-				c.Key, verdict.Budget.Floor, verdict.Budget.Available, verdict.Budget.Reserved),
+			Message: fmt.Sprintf("The PodProtector %s needs %s and has %d, with %s in progress.",
+				c.Key, printable.Count(verdict.Budget.Floor, "available pod"), verdict.Budget.Available, printable.Count(verdict.Budget.Reserved, "removal")),
 		}}}
 	}
 	answer.Protectors, answer.DeniedBy = chargeNames(charges), &c
@@ -156,9 +157,9 @@ func explainDomainLoss(loss *quota.DomainLoss, domainErr error) (why, remedy str
 	case loss.Kind == quota.DomainUnknown:
 		domain = "an unknown domain of " + loss.TopologyKey
 	}
-	why = fmt.Sprintf("could be left with only %d pods if %s were lost, which has up to %d", loss.Left, domain, loss.Pods)
+	why = fmt.Sprintf("could be left with only %s if %s were lost, which has up to %d", printable.Count(loss.Left, "pod"), domain, loss.Pods)
 	if loss.Unknown > 0 {
-		why += fmt.Sprintf(", and the domain of %d pods is unknown", loss.Unknown)
+		why += fmt.Sprintf(", and the domain of %s is unknown", printable.Count(loss.Unknown, "pod"))
 	}
 	if loss.PodUnknown && domainErr != nil {
 		why += ", and the domain of this pod is unknown, since " + domainErr.Error()

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/breakwater-k8s/breakwater/internal/core/printable"
 )
 
 // clockTolerance is the tolerated clock difference, in addition to the measurement error.
@@ -49,5 +51,5 @@ func checkClocks(r *Inspection) []Finding {
 		found = append(found, reporter{one.where, "clock"}.finding(Warning, fmt.Sprintf("Its clock is %s %s the other clocks.", offset.Abs().Round(time.Second), direction),
 			"Fix the time synchronization (NTP) of that machine.", "clock-skew"))
 	}
-	return reporter{"all", "clock"}.orOK(found, "The clocks of %d clusters and of this machine agree within %s.", len(all)-1, clockTolerance)
+	return reporter{"all", "clock"}.orOK(found, "The clocks of %s and of this machine agree within %s.", printable.Count(len(all)-1, "cluster"), clockTolerance)
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/printable"
 )
 
 // ComponentPermissions returns permissions that a component needs in the core or in the cluster of a cell. The list is not complete: it omits
@@ -77,8 +78,8 @@ func checkPermissions(where string, read Result[[]Permission]) []Finding {
 			found = append(found, f.finding(Problem, account+" lacks permission to "+joinNames(missing)+".", "Sync the chart breakwater, which contains the roles.", ""))
 		}
 	}
-	return f.orOK(found, "You and %d service accounts of components have the required permissions.",
-		len(slices.DeleteFunc(accounts, func(a string) bool { return a == "" })))
+	return f.orOK(found, "You and %s of components have the required permissions.",
+		printable.Count(len(slices.DeleteFunc(accounts, func(a string) bool { return a == "" })), "service account"))
 }
 
 func (r *Permission) text() string {

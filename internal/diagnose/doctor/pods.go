@@ -35,7 +35,7 @@ func checkPods(where string, read Result[[]corev1.Pod]) []Finding {
 	if len(read.Value) == 0 {
 		return f.ok("No component runs in a pod here.")
 	}
-	return f.orOK(found, "All %d pods of components are ready.", len(read.Value))
+	return f.orOK(found, "Every pod of a component is ready (%d).", len(read.Value))
 }
 
 func isReady(p *corev1.Pod) bool {

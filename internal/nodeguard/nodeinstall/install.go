@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/breakwater-k8s/breakwater/internal/core/podhold"
+	"github.com/breakwater-k8s/breakwater/internal/core/printable"
 	"github.com/breakwater-k8s/breakwater/internal/nodeguard"
 )
 
@@ -304,7 +305,7 @@ func (n *Node) pointAway(ctx context.Context) error {
 func (n *Node) bypass(ctx context.Context) error {
 	left, err := nodeguard.Exceptions(n.path(n.Dir), n.Name)
 	if err != nil || len(left) > 0 {
-		return errors.Join(fmt.Errorf("the kubelet still uses the guard, which holds or has registered %d pods", len(left)), err)
+		return errors.Join(fmt.Errorf("the kubelet still uses the guard, which holds or has registered %s", printable.Count(len(left), "pod")), err)
 	}
 	return n.pointAway(ctx)
 }
