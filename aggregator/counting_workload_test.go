@@ -280,7 +280,7 @@ func TestCountingWorkload(t *testing.T) {
 			l.Cleanup(func() { _ = l.client.Delete(l.Context(), node) })
 			l.pods("static", 2, nil, node)
 		}, 0, "Node %s has no scale subresource: set spec.expectedReplicas"},
-		"pods without a controller: unknown": {func(l *fixture) { l.pods("web", 2, nil, nil) }, 0, "2 pods have no controller"},
+		"pods without a controller: unknown": {func(l *fixture) { l.pods("web", 2, nil, nil) }, 0, "2 pods: no controller states"},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			l := newFixture(t)

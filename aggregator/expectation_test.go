@@ -123,7 +123,7 @@ func TestExpect(t *testing.T) {
 			tops: map[owner]found{web: kindLost(web)}, known: workloads{listed(web, 10, false)}, release: release{confirmed: true}, want: expectation{},
 		},
 		"pods without an owner do not tell": {
-			owners: map[owner]int32{noOwner(): 2, api: 3}, tops: map[owner]found{api: there(api, 3)}, fails: "2 pods have no controller",
+			owners: map[owner]int32{noOwner(): 2, api: 3}, tops: map[owner]found{api: there(api, 3)}, fails: "2 pods: no controller states",
 		},
 		"the search of an owner fails":         {owners: map[owner]int32{set("a"): 2}, fails: "no such answer"},
 		"the search of a known workload fails": {known: workloads{listed(web, 10, false)}, fails: "no such answer"},

@@ -275,7 +275,7 @@ func TestPodsWithoutOwnerGiveNoExpectation(t *testing.T) {
 	l.eventually(func() string {
 		p := l.protector()
 		ready := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReady)
-		if ready == nil || ready.Reason != v1alpha1.ReasonFloorUnknown || !strings.Contains(ready.Message, "1 pods have no controller") ||
+		if ready == nil || ready.Reason != v1alpha1.ReasonFloorUnknown || !strings.Contains(ready.Message, "1 pod: no controller states") ||
 			p.Status.DisruptionsAllowed != 0 || p.Status.ExpectedReplicas != nil {
 			return fmt.Sprintf("status %+v", p.Status)
 		}
