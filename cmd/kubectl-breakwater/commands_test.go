@@ -200,8 +200,8 @@ func TestStatusOfAProtector(t *testing.T) {
 		"7+ denied NoBudget, in "+h.cell+", asked by system:serviceaccount:kube-system:replicaset-controller, web-31, last 60s ago", "Ready True Aggregated")
 	wantWords(t, h.mustRun("status", "web", "-o", "wide"), "web-29 Evict")
 	h.setHeartbeat(time.Hour)
-	wantWords(t, h.mustRun("status", "podprotector/web"), "STALE Its aggregator reported last 60m ago, and becomes stale after 60s: its 9 pods count with the "+
-		"last known numbers")
+	wantWords(t, h.mustRun("status", "podprotector/web"), "STALE Its aggregator reported last 60m ago, and becomes stale after 60s: its pods count with the "+
+		"last known numbers (9 available)")
 	_, _, err := runPlugin(t, "", append([]string{"status", "none"}, h.flags...)...)
 	wantErrors(t, err, []string{"PodProtector " + h.namespace + "/none does not exist", "has web"})
 	_, _, err = runPlugin(t, "", append([]string{"status", "web", "-A"}, h.flags...)...)

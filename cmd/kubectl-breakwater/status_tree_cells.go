@@ -62,7 +62,7 @@ func (s *statusTree) staleText(c *status.Contribution) string {
 	if c.Heard != nil {
 		silent = fmt.Sprintf("Its aggregator reported last %s, and becomes stale after %ds", ago(s.now, *c.Heard), c.StaleAfter)
 	}
-	counts := fmt.Sprintf("its last known number of available pods, %d, counts", c.Available)
+	counts := fmt.Sprintf("its pods count with the last known numbers (%d available)", c.Available)
 	if c.Discount == "Stale" {
 		counts = "other cells count none of its pods"
 	}
