@@ -142,7 +142,8 @@ func podsWithoutDomain(p *v1alpha1.PodProtector) (all []string) {
 		case a.Spread.Problem != "":
 			all = append(all, fmt.Sprintf("Cell %s, with %s: %s.", cell.CellID, printable.Count(int(a.Spread.Unknown), "pod"), a.Spread.Problem))
 		case a.Spread.Unknown > 0:
-			all = append(all, fmt.Sprintf("In cell %s, the nodes of %s no longer exist or lack the label %s.", cell.CellID, printable.Count(int(a.Spread.Unknown), "pod"), key))
+			all = append(all, fmt.Sprintf("In cell %s, the nodes of %s no longer exist or lack the label %s.",
+				cell.CellID, printable.Count(int(a.Spread.Unknown), "pod"), key))
 		}
 	}
 	return all

@@ -118,7 +118,8 @@ func readyCondition(unprotected []string) metav1.Condition {
 		named += ", ..."
 	}
 	return metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonApplying,
-		Message: fmt.Sprintf("The policy has no PodProtector yet for %s: %s. If this persists, check their events.", printable.Count(len(unprotected), "workload"), named)}
+		Message: fmt.Sprintf("The policy has no PodProtector yet for %s: %s. If this persists, check their events.",
+			printable.Count(len(unprotected), "workload"), named)}
 }
 
 // appliedTo returns the sources whose protectors match a policy in its current version.

@@ -71,13 +71,17 @@ func (r *reporter) balancedCondition() metav1.Condition {
 	switch {
 	case t.failures.number > 0:
 		c.Reason = v1alpha1.ReasonResyncFailed
-		c.Message = fmt.Sprintf("The sharder could not assign %s and retries: %s: %v.", printable.Count(t.failures.number, "object"), t.failures.subject, t.failures.err)
+		c.Message = fmt.Sprintf("The sharder could not assign %s and retries: %s: %v.",
+			printable.Count(t.failures.number, "object"), t.failures.subject, t.failures.err)
 	case t.count.unassigned > 0 && len(r.shards.Shards()) == 0:
 		c.Reason, c.Message = v1alpha1.ReasonNoShards, fmt.Sprintf("No shard is available for %s.", printable.Count(int(t.count.unassigned), "object"))
 	case t.count.moving > 0:
-		c.Reason, c.Message = v1alpha1.ReasonMoving, fmt.Sprintf("The sharder moves %s to other shards, at most %d at a time.", printable.Count(int(t.count.moving), "object"), r.ring.Spec.MaxConcurrentMoves)
+		c.Reason = v1alpha1.ReasonMoving
+		c.Message = fmt.Sprintf("The sharder moves %s to other shards, at most %d at a time.",
+			printable.Count(int(t.count.moving), "object"), r.ring.Spec.MaxConcurrentMoves)
 	case t.deferred > 0:
-		c.Reason, c.Message = v1alpha1.ReasonMoving, fmt.Sprintf("The sharder assigns %s when it has confirmed that their shards have stopped.", printable.Count(int(t.deferred), "object"))
+		c.Reason = v1alpha1.ReasonMoving
+		c.Message = fmt.Sprintf("The sharder assigns %s when it has confirmed that their shards have stopped.", printable.Count(int(t.deferred), "object"))
 	default:
 		c.Status, c.Reason, c.Message = metav1.ConditionTrue, v1alpha1.ReasonBalanced, "All objects are assigned to their shards."
 	}
