@@ -178,7 +178,7 @@ func (s *statusTree) addSpread(root *node) {
 		requirements = append(requirements, fmt.Sprintf("at most %d%% in one domain", s.Spread.MaxSharePercent))
 	}
 	if s.Spread.MinDomains > 0 {
-		requirements = append(requirements, "at least "+printable.Count(int(s.Spread.MinDomains), "domain"))
+		requirements = append(requirements, "at least "+printable.Count(s.Spread.MinDomains, "domain"))
 	}
 	if s.Spread.TolerateDomainLoss {
 		requirements = append(requirements, "tolerates the loss of any domain")
@@ -196,13 +196,13 @@ func (s *statusTree) addSpread(root *node) {
 		parts = append(parts, fmt.Sprintf("and %d more", more))
 	}
 	if s.Spread.OtherDomains > 0 {
-		parts = append(parts, fmt.Sprintf("%d in %s", s.Spread.OtherPods, printable.Count(int(s.Spread.OtherDomains), "smaller domain")))
+		parts = append(parts, fmt.Sprintf("%d in %s", s.Spread.OtherPods, printable.Count(s.Spread.OtherDomains, "smaller domain")))
 	}
 	if s.Spread.Unknown > 0 {
 		parts = append(parts, fmt.Sprintf("%d in no known domain", s.Spread.Unknown))
 	}
 	spread.add(tableCell{"pods", plain}, cmp.Or(strings.Join(parts, ", "), "none"))
-	spread.add(tableCell{"left", plain}, "at least "+printable.Count(int(s.Spread.LeftAfterLoss), "pod")+" if any one domain is lost")
+	spread.add(tableCell{"left", plain}, "at least "+printable.Count(s.Spread.LeftAfterLoss, "pod")+" if any one domain is lost")
 }
 
 // addConditions adds the conditions last. A bad condition includes its message.

@@ -81,7 +81,7 @@ func (r *reporter) balancedCondition() metav1.Condition {
 			printable.Count(int(t.count.moving), "object"), r.ring.Spec.MaxConcurrentMoves)
 	case t.deferred > 0:
 		c.Reason = v1alpha1.ReasonMoving
-		c.Message = fmt.Sprintf("The sharder assigns %s when it has confirmed that their shards have stopped.", printable.Count(int(t.deferred), "object"))
+		c.Message = fmt.Sprintf("The sharder assigns %s when it has confirmed that their shards have stopped.", printable.Count(t.deferred, "object"))
 	default:
 		c.Status, c.Reason, c.Message = metav1.ConditionTrue, v1alpha1.ReasonBalanced, "All objects are assigned to their shards."
 	}

@@ -75,7 +75,7 @@ func (c Clearer) Reconcile(ctx context.Context, request reconcile.Request) (reco
 	}
 	return c.finish(ctx, p, corev1.EventTypeWarning, "CellCleared", fmt.Sprintf(
 		"Cell %q was cleared because of the annotation %s: its %s and %s were dropped.",
-		name, v1alpha1.AnnotationRemoveCell, printable.Count(int(counted), "counted pod"), printable.Count(int(reserved), "reservation")))
+		name, v1alpha1.AnnotationRemoveCell, printable.Count(int(counted), "counted pod"), printable.Count(reserved, "reservation")))
 }
 
 // waitForShares makes the shares of the other cells rise until they keep the floor without a dead one (rule S3).
