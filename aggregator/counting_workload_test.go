@@ -465,6 +465,37 @@ func TestSuccessorOfControllerBelowAnother(t *testing.T) {
 	l.wantFloor(3, 4)
 }
 
+// A controller without a scale that was deleted before any leader saw it is expected with its pods. Its successor states no number, so it is
+// expected no longer: it would get the pods of other workloads that are scaled down while it is deleted again (owner seed 831921).
+func TestSuccessorWithoutAScaleIsNotExpected(t *testing.T) {
+	l := newFixture(t)
+	l.defineKinds()
+	l.createCell()
+	db := l.built(&appsv1.StatefulSet{ObjectMeta: named("db")}, 3, nil, nil)
+	l.pods("db", 3, nil, db)
+	group := l.operand("PodGroup", nil, nil, nil)
+	pods := l.pods("web", 4, nil, group)
+	l.erase(group)
+	l.createProtector(oneMissing)
+	stop := l.run("a")
+	l.wantFloor(6, 7)
+	for _, p := range pods {
+		if err := l.client.Delete(t.Context(), p, client.GracePeriodSeconds(0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	group = l.operand("PodGroup", nil, nil, nil)
+	p := l.wantFloor(2, 3)
+	if got := p.Status.Cells[0].Aggregation.Workloads; len(got) != 1 || got[0].UID != db.GetUID() {
+		t.Errorf("the status expects %+v, want StatefulSet db alone", got)
+	}
+	stop()
+	l.erase(group)
+	l.scale(db, 1)
+	l.run("b")
+	l.wantFloor(0, 1)
+}
+
 // An older version stored the topmost controller. It does not stay expected beside those below it.
 func TestFormerExpectationIsReplaced(t *testing.T) {
 	l := newFixture(t)

@@ -27,6 +27,8 @@ type found struct {
 	replicas int32
 	// deleted reports that it does not exist, and kindNotServed that the API server does not serve its kind any more.
 	deleted, kindNotServed bool
+	// isSilent reports that it exists and states no number, as one without a scale. It was expected only while it did not exist.
+	isSilent bool
 	// above is the object above the workload; noOwner if there is none.
 	above owner
 	// asked are the objects on which the result depends.
@@ -118,6 +120,9 @@ func tallyAll(
 		top, err := search(o)
 		if err != nil {
 			failed = append(failed, err)
+			return
+		}
+		if top.isSilent {
 			return
 		}
 		w := top.workload

@@ -78,6 +78,9 @@ func (s *workloadSearch) ascend(ctx context.Context, bottom owner) (found, error
 		if err != nil {
 			return found{}, fmt.Errorf("%s %s: %w", at.kind, at.name, err)
 		}
+		if isKnown && !scale.Exists && len(s.pods) == 0 {
+			return found{workload: at, isSilent: true}, nil // rule 16
+		}
 		if isKnown || workload.Decide(scale, isDirect) == workload.Counts {
 			return found{workload: at, replicas: size.replicas, above: above(object)}, nil
 		}
