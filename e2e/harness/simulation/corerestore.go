@@ -48,6 +48,7 @@ func (j *judge) recordCoreRestore(restored *clusterState, to, version uint64) {
 		if w == nil || w.stored.UID != p.UID {
 			w = j.history.newWatched(core)
 			w.lastRestore = time.Now()
+			w.coverage.hadChanged = j.history.changedCoverages[incarnation{core, p.UID}]
 			j.history.protectors[key] = w
 			j.history.recordUncountedLosses(w)
 		}

@@ -91,7 +91,12 @@ func (us *protectorUsers) changeCoverage(s Step) {
 }
 
 // coverageHistory is which pods a protector covered over time. Its last change is open: it is the present coverage.
-type coverageHistory struct{ changes []coverageChange }
+type coverageHistory struct {
+	changes []coverageChange
+	// hadChanged reports that it had changed before a restore of the core brought the protector back in place of another one. That is all that is
+	// known of these changes.
+	hadChanged bool
+}
 
 // coverageChange is the end of a period in which a protector covered the same pods.
 type coverageChange struct {
@@ -131,7 +136,7 @@ func (h *coverageHistory) hasChangedSince(version uint64) bool {
 // mayBeInTransition reports whether an aggregator may restrict its counts because there was a change. The judge checks the end of the
 // transition in the calm, when the counts must be true.
 func (h *coverageHistory) mayBeInTransition() bool {
-	return slices.ContainsFunc(h.changes, func(c coverageChange) bool { return c.before != nil })
+	return h.hadChanged || slices.ContainsFunc(h.changes, func(c coverageChange) bool { return c.before != nil })
 }
 
 // coverageSeenBy returns the end of the period whose coverage the webhook of a removal knew. It returns nil if that is the present period, or if

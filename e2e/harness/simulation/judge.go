@@ -142,6 +142,9 @@ func (j *judge) recordProtectorEvent(core string, p *v1alpha1.PodProtector, e *a
 		j.liveness.coverageChangedAt[key] = time.Now()
 	}
 	w.setStored(p, old, e.Version)
+	if w.coverage.mayBeInTransition() {
+		j.history.changedCoverages[incarnation{core, p.UID}] = true
+	}
 	j.judgeStatus(w, old, e)
 }
 

@@ -19,6 +19,8 @@ type clusterHistory struct {
 	podCells map[types.UID]string
 	// protectors are the stored ones by core and name.
 	protectors map[protectorKey]*watchedProtector
+	// changedCoverages are the protectors whose coverage has ever changed. A restore of a core may bring them back.
+	changedCoverages map[incarnation]bool
 	// epochRestores are the eras in which the leaderships of each cell began, by core and cell, then by epoch.
 	epochRestores map[string]map[int64]int
 	// processStarts is the start time of the current process of each name.
@@ -30,7 +32,7 @@ type clusterHistory struct {
 func newClusterHistory() *clusterHistory {
 	return &clusterHistory{
 		cells: map[string]*cellHistory{}, protectors: map[protectorKey]*watchedProtector{}, epochRestores: map[string]map[int64]int{},
-		processStarts: map[string]time.Time{}, podCells: map[types.UID]string{},
+		processStarts: map[string]time.Time{}, podCells: map[types.UID]string{}, changedCoverages: map[incarnation]bool{},
 	}
 }
 
@@ -44,6 +46,12 @@ func (h *clusterHistory) newWatched(core string) *watchedProtector {
 type protectorKey struct {
 	core string
 	name types.NamespacedName
+}
+
+// incarnation is one protector of a core. Another one of its name has another UID.
+type incarnation struct {
+	core string
+	uid  types.UID
 }
 
 func (k protectorKey) compare(other protectorKey) int {

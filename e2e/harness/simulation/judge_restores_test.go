@@ -62,6 +62,7 @@ func (h *judgeFixture) writeCountIn(leadership uint64) {
 // This test shows which effects of restores of a cell and of the core the judge excuses, and which it does not.
 func TestTheJudgeExcusesNoMoreOfRestores(t *testing.T) {
 	const overAdmission, dropped, unreserved = "over-admission", "dropped the reservation", "holds no reservation"
+	exempt := &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "other"}}
 	checkJudge(t, map[string]judgeCase{
 		"a pod that a restore of the cell took after the decision": {3, 3, func(h *judgeFixture) {
 			version := h.cell.Version()
@@ -194,7 +195,32 @@ func TestTheJudgeExcusesNoMoreOfRestores(t *testing.T) {
 			h.restoreCore(version)
 			h.remove("b")
 		}, overAdmission},
+		"a count in the transition of a changed protector that a restore brought back": {1, 3, func(h *judgeFixture) {
+			h.updateProtector("user", func(p *v1alpha1.PodProtector) { p.Spec.ExemptPodSelector = exempt })
+			h.countAfterReplacement()
+		}, ""},
+		"a count in a transition of an unchanged protector that a restore brought back": {1, 3, func(h *judgeFixture) {
+			other := h.addProtector()
+			must(h.core.Update("podprotectors", other, "", "user", func(o client.Object) error {
+				o.(*v1alpha1.PodProtector).Spec.ExemptPodSelector = exempt //nolint:forcetypeassert // the store keeps its kinds apart
+				return nil
+			}))
+			h.countAfterReplacement()
+		}, "says that 0 pods"},
 	})
+}
+
+// countAfterReplacement replaces the protector, changes the new one, and restores the core to the old one. The counts of that are restricted by an
+// earlier spec: an aggregator forgets the specs of a protector that was deleted.
+func (h *judgeFixture) countAfterReplacement() {
+	version := h.core.Version()
+	must(h.core.Delete("podprotectors", h.key, "", "user"))
+	p := ProtectorPlan{Name: h.key.Name, Label: "app", Floor: 1}.object()
+	must(h.core.Create("podprotectors", p, "user"))
+	h.updateProtector("user", func(p *v1alpha1.PodProtector) { p.Spec.MinReadySeconds = 1 })
+	h.restoreCore(version)
+	h.updateProtector("aggregator-0@core-0", func(p *v1alpha1.PodProtector) { p.Status.Cells[0].Aggregation.InTransition = true })
+	h.writeCount(0)
 }
 
 // raceAfterRestore reviews the removal of a pod that becomes available only after the review, or is available if readyCondition. The removal
