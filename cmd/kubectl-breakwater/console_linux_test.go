@@ -56,7 +56,7 @@ func TestConsoleOfTheUser(t *testing.T) {
 	link := startConsole(t, rbacv1.PolicyRule{
 		APIGroups: []string{"breakwater.dev"}, Resources: []string{"cells", "podprotectors"}, Verbs: []string{"list", "watch"},
 	})
-	base := link[:strings.Index(link, "/local/")]
+	base, _, _ := strings.Cut(link, "/local/")
 	jar, err := cookiejar.New(nil)
 	h.must(err)
 	signedIn, stranger := &http.Client{Jar: jar}, &http.Client{}
