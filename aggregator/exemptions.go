@@ -172,9 +172,12 @@ func (e *exemptions) namespaceChanged(before, after any) {
 	switch {
 	case !e.isSynced():
 	case is == nil:
-		e.labels.namespaceChanged(was.Name, false)
-	case was == nil || was.UID != is.UID || !maps.Equal(was.Labels, is.Labels) || !maps.Equal(was.Annotations, is.Annotations):
-		e.labels.namespaceChanged(is.Name, true)
+		e.labels.namespaceChanged(was, false)
+	case was != nil && was.UID != is.UID:
+		e.namespaceChanged(was, nil)
+		e.namespaceChanged(nil, is)
+	case was == nil || !maps.Equal(was.Labels, is.Labels) || !maps.Equal(was.Annotations, is.Annotations):
+		e.labels.namespaceChanged(is, true)
 		e.enqueue(func(namespace string) bool { return namespace == is.Name })
 	}
 }

@@ -62,8 +62,11 @@ type namespaceLabels struct {
 
 // labelState is what was last found out about a namespace.
 type labelState struct {
-	// since is when the label was set, on the monotonic clock.
+	// since is when the label was set or first seen, on the monotonic clock. It is zero after the namespace was seen without the label, or deleted.
 	since time.Time
+	// isFound reports that the namespace had the label when the leadership read it first: it may be old, or have been set a moment ago by
+	// another process. What was found before decides until it has settled.
+	isFound bool
 	// confirmed are the protectors that existed when a live read found the label.
 	confirmed sets.Set[types.UID]
 	// releasingSince is when a live read found that the core releases the label.
@@ -115,17 +118,23 @@ func (l *namespaceLabels) isSettled(p *v1alpha1.PodProtector, wasSettled bool) b
 	if !known {
 		return wasSettled
 	}
-	return isConfirmed && l.monotonic().Sub(state.since) >= labelSettle
+	return isConfirmed && (state.isFound && wasSettled || l.monotonic().Sub(state.since) >= labelSettle)
 }
 
 // namespaceChanged handles a change of a namespace, its creation, or its deletion if it does not exist any more. It may be called for nil.
-func (l *namespaceLabels) namespaceChanged(namespace string, exists bool) {
+func (l *namespaceLabels) namespaceChanged(namespace *metav1.PartialObjectMetadata, exists bool) {
+	if l == nil {
+		return
+	}
+	isProtected := len(l.protectors(namespace.Name)) > 0
 	switch {
-	case l == nil:
-	case !exists:
-		l.setState(namespace, nil)
-	case l.owns(namespace) && len(l.protectors(namespace)) > 0:
-		l.queue.Add(namespace)
+	case !isProtected && !exists:
+		l.setState(namespace.Name, nil)
+	case isProtected && (!exists || namespace.Labels[v1alpha1.LabelProtected] != "true"):
+		l.setState(namespace.Name, &labelState{})
+	}
+	if exists && isProtected && l.owns(namespace.Name) {
+		l.queue.Add(namespace.Name)
 	}
 }
 
@@ -136,7 +145,7 @@ func (l *namespaceLabels) start() {
 	}
 	for _, obj := range l.stored.List() {
 		if namespace, ok := obj.(*metav1.PartialObjectMetadata); ok {
-			l.namespaceChanged(namespace.Name, true)
+			l.namespaceChanged(namespace, true)
 		}
 	}
 }
@@ -208,14 +217,13 @@ func (l *namespaceLabels) processKey(ctx context.Context, namespace string) {
 func (l *namespaceLabels) process(ctx context.Context, namespace string) error {
 	protectors := l.protectors(namespace)
 	found, err := l.client.Get(ctx, namespace, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		l.setState(namespace, nil)
+	switch {
+	case apierrors.IsNotFound(err):
+		l.setState(namespace, &labelState{})
 		return nil
-	}
-	if err != nil {
+	case err != nil:
 		return fmt.Errorf("get namespace: %w", err)
-	}
-	if len(protectors) == 0 {
+	case len(protectors) == 0:
 		return l.release(ctx, found)
 	}
 	by := webhookconfig.ParseProtectedBy(found.Annotations[v1alpha1.AnnotationProtectedBy])
@@ -238,25 +246,18 @@ func (l *namespaceLabels) process(ctx context.Context, namespace string) error {
 }
 
 // confirm records that a live read found the label after the protectors were created, or that it was set. It returns how long it takes until
-// the label is settled. A label that this process did not set is settled, unless the protectors say that an earlier leader was still waiting.
+// the label is settled.
 func (l *namespaceLabels) confirm(namespace string, protectors []*v1alpha1.PodProtector, wasLabeled bool) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.monotonic()
 	state, known := l.states[namespace]
-	if !wasLabeled {
-		state.since = now
-	} else if !known {
-		state.since = now.Add(-labelSettle)
+	if !wasLabeled || !known || state.since.IsZero() {
+		state.since, state.isFound = now, wasLabeled && !known
 	}
 	state.confirmed, state.releasingSince = sets.Set[types.UID]{}, time.Time{}
 	for _, p := range protectors {
 		state.confirmed.Insert(p.UID)
-		for i := range p.Status.Cells {
-			if !known && p.Status.Cells[i].Aggregation.Exempt == v1alpha1.ExemptNotLabeled {
-				state.since = now
-			}
-		}
 	}
 	l.states[namespace] = state
 	return labelSettle - now.Sub(state.since)

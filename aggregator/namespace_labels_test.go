@@ -100,14 +100,45 @@ func TestLabelSettlesBeforeAProtectorCounts(t *testing.T) {
 	l.must(t, l.process(t.Context(), namespace))
 	wantSettled(second, true)
 
-	successor := newLabeler(t, namespace)
-	waiting := protectorOf(namespace, "a")
-	waiting.Status.Cells = []v1alpha1.PodProtectorCell{{Aggregation: v1alpha1.Aggregation{Exempt: v1alpha1.ExemptNotLabeled}}}
-	successor.cached = []*v1alpha1.PodProtector{waiting}
-	successor.must(t, successor.process(t.Context(), namespace))
-	if successor.isSettled(waiting, true) {
-		t.Error("isSettled() = true for the successor of a leader that was waiting, want that it waits, too")
+}
+
+// Another process of the core, such as a former leader or the aggregator of another cell of the cluster, may have set the label a moment ago.
+func TestLabelOfAnotherProcessSettles(t *testing.T) {
+	namespace := testplane.Namespace(t)
+	p := protectorOf(namespace, "a")
+	another := newLabeler(t, namespace)
+	another.cached = []*v1alpha1.PodProtector{p}
+	another.must(t, another.process(t.Context(), namespace))
+
+	for claim, c := range map[string]struct {
+		before func(*labeler)
+		was    bool
+		want   bool
+	}{
+		"a protector that has not been counted":     {func(*labeler) {}, false, false},
+		"one that was guarded at the last count":    {func(*labeler) {}, true, true},
+		"after the namespace was created again":     {func(l *labeler) { l.namespaceChanged(inMemory(namespace, "true"), false) }, true, false},
+		"after the namespace had lost the label":    {func(l *labeler) { l.namespaceChanged(inMemory(namespace, "false"), true) }, true, false},
+		"after the namespace was seen with a label": {func(l *labeler) { l.namespaceChanged(inMemory(namespace, "true"), true) }, true, true},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			l := newLabeler(t, namespace)
+			l.cached = []*v1alpha1.PodProtector{p}
+			c.before(l)
+			l.must(t, l.process(t.Context(), namespace))
+			if got := l.isSettled(p, c.was); got != c.want {
+				t.Errorf("isSettled() = %v, want %v", got, c.want)
+			}
+			l.now = l.now.Add(labelSettle)
+			if !l.isSettled(p, false) {
+				t.Errorf("isSettled() = false after %s, want true", labelSettle)
+			}
+		})
 	}
+}
+
+func inMemory(namespace, label string) *metav1.PartialObjectMetadata {
+	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: namespace, Labels: map[string]string{v1alpha1.LabelProtected: label}}}
 }
 
 func TestReleaseOfLabelTakesTwoWritesAndTime(t *testing.T) {
