@@ -151,16 +151,19 @@ func (r *reconciler) write(ctx context.Context, key types.NamespacedName, p *v1a
 	return r.finishStep(ctx, key, finish)
 }
 
-// lowerCounts replaces the entry of a cell whose share could not be read or written by the one before, with fewer pods if some have died: the other
-// cells must not rely on those, whatever the share has (rule S4).
+// lowerCounts replaces the entry of a cell whose share could not be read or written by the one before, with fewer pods if some have died, and with the
+// removals that a lost share may have admitted: the other cells must not rely on those pods, whatever the share has (rule S4).
 func lowerCounts(before, p *v1alpha1.PodProtector, cellID string) {
 	cell, stored := quota.CellOf(p, cellID), quota.CellOf(before, cellID)
 	if stored == nil {
 		quota.DropCell(p, cellID)
 		return
 	}
-	counted := cell.Aggregation
+	counted, share := cell.Aggregation, cell.Share
 	stored.DeepCopyInto(cell)
+	if cell.Share != nil && share != nil {
+		cell.Share.Reserved = max(cell.Share.Reserved, share.Reserved)
+	}
 	if cell.Aggregation.CountedSpec == counted.CountedSpec {
 		cell.Aggregation.CountedReplicas = min(cell.Aggregation.CountedReplicas, counted.CountedReplicas)
 	}

@@ -89,7 +89,7 @@ func (k *shareKeeper) prepare(ctx context.Context, before, p *v1alpha1.PodProtec
 	}
 	switch step.Kind {
 	case floorshare.Create:
-		return nil, k.create(ctx, p, cell.Share != nil)
+		return nil, k.create(ctx, p)
 	case floorshare.Delete:
 		return nil, k.delete(ctx, stored)
 	case floorshare.Raise:
@@ -254,19 +254,27 @@ func (k *shareKeeper) isClosed(stored *v1alpha1.PodProtector) bool {
 	return stored.Spec.ShareOf.Closed || own != nil && quota.AwaitsConfirmation(stored.Spec.ShareOf, &own.Aggregation)
 }
 
-// create creates the share, closed. The cell has none while its namespace does not exist or is being deleted.
-func (k *shareKeeper) create(ctx context.Context, p *v1alpha1.PodProtector, recreated bool) error {
+// create creates the share, closed. The cell has none while its namespace does not exist or is being deleted, which a dry run tells at no cost for the
+// core. A late read of the protector could hide that it records a share, which was lost then (rule S4).
+func (k *shareKeeper) create(ctx context.Context, p *v1alpha1.PodProtector) error {
 	hash := sha256.Sum256([]byte(string(p.UID) + "/" + k.cell))
 	share := &v1alpha1.PodProtector{
 		ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: shareName(p.Name, hex.EncodeToString(hash[:4]))},
 		Spec:       *k.shareSpec(p),
 	}
-	share.Spec.ShareOf.Closed, share.Spec.ShareOf.Recreated = true, recreated
-	err := k.shares.Create(ctx, share)
+	share.Spec.ShareOf.Closed = true
+	err := k.shares.Create(ctx, share.DeepCopy(), client.DryRunAll)
 	if apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return nil
+	} else if err != nil {
+		return err
 	}
-	return err
+	live := &v1alpha1.PodProtector{}
+	if err := k.core.Get(ctx, keyOf(p), live); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("read the protector from the core: %w", err)
+	}
+	share.Spec.ShareOf.Recreated = quota.HasShare(p, k.cell) || quota.HasShare(live, k.cell)
+	return k.shares.Create(ctx, share)
 }
 
 // shareName returns the name of a share. The hash of the protector's UID and of the cell tells the shares of several cores, and of several

@@ -41,7 +41,7 @@ func TestCellsOfSeveralCoresShareACopy(t *testing.T) {
 			}}
 			shares := fakeShares()
 			keeper := func(cell *v1alpha1.Cell) *shareKeeper {
-				return &shareKeeper{cell: "a", shares: shares, live: shares, current: func() *v1alpha1.Cell { return cell }, draining: func() bool { return false }}
+				return &shareKeeper{cell: "a", shares: shares, live: shares, core: fakeShares(), current: func() *v1alpha1.Cell { return cell }, draining: func() bool { return false }}
 			}
 			first, second := keeper(cellOf(web, time.Minute)), keeper(test.second)
 			for range 2 { // the second time, nothing may change any more

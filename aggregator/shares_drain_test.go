@@ -1,6 +1,8 @@
 package aggregator
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -42,12 +44,24 @@ func newSharedCells(t *testing.T, floor, pods int32, names ...string) *sharedCel
 		entries := &cellEntries{start: startState{cell: cell, version: 10}}
 		s.shares[name], s.entries[name] = fakeShares(), entries
 		s.keepers[name] = &shareKeeper{
-			cell: name, shares: s.shares[name], live: s.shares[name], start: entries.start, log: logr.Discard(),
+			cell: name, shares: s.shares[name], live: s.shares[name], core: sharedCore{s}, start: entries.start, log: logr.Discard(),
 			current: func() *v1alpha1.Cell { return cell }, draining: entries.draining.Load,
 		}
 	}
 	s.settle()
 	return s
+}
+
+// sharedCore is the API server of the core.
+type sharedCore struct{ *sharedCells }
+
+func (c sharedCore) Get(_ context.Context, _ client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+	c.p.DeepCopyInto(into.(*v1alpha1.PodProtector))
+	return nil
+}
+
+func (sharedCore) List(context.Context, client.ObjectList, ...client.ListOption) error {
+	return errors.New("it lists nothing")
 }
 
 // step aggregates the protector in a cell: it counts the share, takes its next step, and drains the cell if its Cell is being deleted.

@@ -98,10 +98,11 @@ func TestOtherSharesDoNotRelyOnPodsOfALostShare(t *testing.T) {
 // What a share admitted just before another client deleted it is in no object. Its record may rise only by pods that it certainly keeps. Otherwise another
 // cell lowers its share by as many (rule S4).
 func TestRecordOfALostShareDoesNotRiseByPodsBeingRemoved(t *testing.T) {
-	for claim, c := range map[string]struct{ recorded, void bool }{
-		"the core recorded the reservations":      {recorded: true},
-		"the core did not":                        {},
-		"and its counts are void at the deletion": {void: true},
+	for claim, c := range map[string]struct{ recorded, void, late bool }{
+		"the core recorded the reservations":               {recorded: true},
+		"the core did not":                                 {},
+		"and its counts are void at the deletion":          {void: true},
+		"and a late process creates it, without its entry": {late: true},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			const floor, pods = 6, 5
@@ -120,6 +121,13 @@ func TestRecordOfALostShareDoesNotRiseByPodsBeingRemoved(t *testing.T) {
 			}
 			if err := s.shares["a"].Delete(t.Context(), s.share("a")); err != nil {
 				t.Fatal(err)
+			}
+			if c.late {
+				late := s.p.DeepCopy()
+				quota.CellOf(late, "a").Share = nil
+				if err := s.keepers["a"].create(t.Context(), late); err != nil {
+					t.Fatal(err)
+				}
 			}
 			s.write("a", counted, false) // create it
 			s.write("a", counted, false) // record and open it
@@ -225,11 +233,19 @@ func TestFailedStepOfAShareStoresFewerPodsAlone(t *testing.T) {
 		}}
 		return p
 	}
-	for claim, c := range map[string]struct{ stored, counted, want int32 }{
-		"pods died": {stored: 5, counted: 3, want: 3}, "pods came": {stored: 5, counted: 7, want: 5},
+	for claim, c := range map[string]struct {
+		stored, counted, want int32
+		share                 *v1alpha1.CellShare
+		reserved              int32
+	}{
+		"pods died":                           {stored: 5, counted: 3, want: 3, reserved: 1},
+		"pods came":                           {stored: 5, counted: 7, want: 5, reserved: 1},
+		"the share was lost with removals":    {stored: 5, counted: 5, want: 5, share: &v1alpha1.CellShare{Floor: 4, Reserved: 2}, reserved: 2},
+		"fewer removals are known by a write": {stored: 5, counted: 5, want: 5, share: &v1alpha1.CellShare{Floor: 4}, reserved: 1},
 	} {
 		before, p, want := entry(c.stored), entry(c.counted), entry(c.want)
-		p.Status.Cells[1].Share = nil // a step that has failed
+		p.Status.Cells[1].Share = c.share // of a step that has failed
+		want.Status.Cells[1].Share.Reserved = c.reserved
 		lowerCounts(before, p, "a")
 		if diff := cmp.Diff(want.Status, p.Status); diff != "" {
 			t.Errorf("%s: the entry (-want +got):\n%s", claim, diff)

@@ -24,7 +24,7 @@ func TestReservationsMoveWithTheDecisions(t *testing.T) {
 	for _, uid := range reserved {
 		cell.AdmissionHistory.Buckets = append(cell.AdmissionHistory.Buckets, v1alpha1.Bucket{PodUID: uid, PodName: "pod-" + string(uid), Counter: 1})
 	}
-	k := &shareKeeper{cell: cellName, shares: fakeShares()}
+	k := &shareKeeper{cell: cellName, shares: fakeShares(), core: fakeShares()}
 	find := func() *v1alpha1.PodProtector {
 		t.Helper()
 		share, err := k.find(t.Context(), k.shares, p)
@@ -45,7 +45,7 @@ func TestReservationsMoveWithTheDecisions(t *testing.T) {
 			}
 		}
 	}
-	if err := k.create(t.Context(), p, false); err != nil {
+	if err := k.create(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
 	if err := k.open(t.Context(), p, find(), 1); err != nil {

@@ -27,8 +27,8 @@ func TestCellsOfOneClusterHaveSharesOfTheirOwn(t *testing.T) {
 	stored := fakeShares()
 	found := map[string]bool{}
 	for _, cell := range []string{"a", "b"} {
-		k := &shareKeeper{cell: cell, shares: stored}
-		if err := k.create(t.Context(), p, false); err != nil {
+		k := &shareKeeper{cell: cell, shares: stored, core: fakeShares()}
+		if err := k.create(t.Context(), p); err != nil {
 			t.Fatalf("create the share of cell %s: %v", cell, err)
 		}
 		share, err := k.find(t.Context(), k.shares, p)
@@ -70,7 +70,7 @@ func TestShareOfLostProtectorIsTakenOver(t *testing.T) {
 			}
 			core := fake.NewClientBuilder().WithScheme(clusters.Scheme()).WithObjects(protector("new")).Build()
 			k := &shareKeeper{cell: "a", shares: fakeShares(), core: core, start: startState{coreUID: "core"}}
-			must(k.create(t.Context(), protector("first"), false))
+			must(k.create(t.Context(), protector("first")))
 			if test.released {
 				must(clusters.RecordRelease(t.Context(), core, protector("first"), "test"))
 			}

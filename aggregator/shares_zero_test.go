@@ -69,7 +69,7 @@ func TestShareWithoutMinAvailableIsNoPanic(t *testing.T) {
 		Spec:       v1alpha1.PodProtectorSpec{MinAvailable: v1alpha1.Pods(1), CoreOutage: v1alpha1.CoreOutageLocalShare},
 	}
 	p.Status.Cells = []v1alpha1.PodProtectorCell{{CellID: "a"}}
-	k := &shareKeeper{cell: "a", shares: fakeShares()}
+	k := &shareKeeper{cell: "a", shares: fakeShares(), core: fakeShares()}
 	k.live = k.shares
 	spec := k.shareSpec(p)
 	one := intstr.FromInt32(1)

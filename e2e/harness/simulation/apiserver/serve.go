@@ -206,6 +206,12 @@ func (h handler) create(c *call) (any, error) {
 	if err := h.checkNamespace(c); err != nil {
 		return nil, err
 	}
+	if c.query.Get("dryRun") != "" {
+		if _, err := h.store.Get(c.kind.Resource, client.ObjectKeyFromObject(object)); err == nil {
+			return nil, apierrors.NewAlreadyExists(h.store.group(c.kind.Resource), object.GetName())
+		}
+		return object, nil
+	}
 	if p, ok := object.(*v1alpha1.PodProtector); ok {
 		if err := recordCreator(p, c.query.Get("fieldManager")); err != nil {
 			return nil, err
