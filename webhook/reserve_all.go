@@ -78,6 +78,17 @@ func (s *chargeReserver) reserveAll(ctx context.Context, charges []removal.Charg
 	return answer
 }
 
+// checkCores returns the refusal that reserveAll would return for a core that is known not to answer. It sends nothing.
+func (s *chargeReserver) checkCores(charges []removal.Charge, r removal.Request) *removal.Answer {
+	for _, c := range charges {
+		if err := s.cores.named(c.Core).reserver.probe.err(); err != nil && !c.Vanished {
+			refusal := denyUnreserved(charges, c, r, err)
+			return &refusal
+		}
+	}
+	return nil
+}
+
 func denyUnreserved(charges []removal.Charge, c removal.Charge, r removal.Request, err error) removal.Answer {
 	if isSilent(err) {
 		return removal.DenySilent(charges, c, r, err.Error())

@@ -37,6 +37,11 @@ func TestUnresponsiveCoreRefusesInTime(t *testing.T) {
 		}
 		return ""
 	})
+	for claim, dryRun := range dryRuns() { // a dry run gets the answer of the removal (rule 8)
+		if err := dryRun(l, pods[0]); err == nil || !strings.Contains(err.Error(), unreachable) {
+			t.Errorf("%s ends with %v while the core is silent, want the refusal of a removal", claim, err)
+		}
+	}
 	core.heal()
 	l.eventually(func() string {
 		if err := deletion(l, pods[0]); err != nil {
