@@ -140,7 +140,7 @@ func (f *forceFlags) preview(ctx context.Context, at cellAccess, pod *corev1.Pod
 	situation.Request.Pod = withoutForce
 	e := explain.Pod(situation)
 	e.Notes, e.Remedies = append(notes, e.Notes...), nil
-	if _, err := io.WriteString(f.Out, explanationText(printable.Value(e), false, f.coloured(f.Out))+"\n"); err != nil {
+	if _, err := io.WriteString(f.Out, fitTerminal(explanationText(printable.Value(e), false, f.coloured(f.Out))+"\n", widthOf(f.Out))); err != nil {
 		return false, err
 	}
 	if e.IsUnknown() {

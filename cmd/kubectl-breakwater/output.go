@@ -30,7 +30,8 @@ func (o *output) check() error {
 
 func (o *output) wide() bool { return o.format == "wide" }
 
-// write writes a value as JSON or YAML without changes. Otherwise it writes the result of table for a copy with printable texts.
+// write writes a value as JSON or YAML without changes. Otherwise it writes the result of table for a copy with printable texts, as a
+// terminal can show it.
 func write[T any](o *output, out io.Writer, value T, table func(T) string) error {
 	var text []byte
 	var err error
@@ -42,7 +43,7 @@ func write[T any](o *output, out io.Writer, value T, table func(T) string) error
 	case "yaml":
 		text, err = printable.YAML(value)
 	default:
-		text = []byte(table(printable.Value(value)))
+		text = []byte(fitTerminal(table(printable.Value(value)), widthOf(out)))
 	}
 	if err != nil {
 		return fmt.Errorf("write %s: %w", o.format, err)

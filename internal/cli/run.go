@@ -33,6 +33,7 @@ func Run(root *cobra.Command) {
 // the same writer as all other messages.
 func ExitCode(ctx context.Context, root *cobra.Command) int {
 	root.SetFlagErrorFunc(suggestFlag)
+	fitHelpOf(root)
 	err := execute(ctx, root)
 	if err == nil {
 		return 0

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/breakwater-k8s/breakwater/internal/cli"
+)
+
+func TestFitTerminal(t *testing.T) {
+	for text, want := range map[string]string{
+		"a word or two\n":                "a word or\n  two\n",
+		"  a word or two\n":              "  a word\n    or two\n",
+		"ten chars.\n":                   "ten chars.\n",
+		"a sentence ends\nshort\n":       "a sentence\n  ends\nshort\n",
+		"unbreakable-word\n":             "unbreakable-word\n",
+		"POD     NAME\n":                 "POD\n  NAME\n",
+		"run kubectl get pods -n shop\n": "run kubectl get pods -n shop\n",
+		"\x1b[32mgreen\x1b[0m words\n":   "\x1b[32mgreen\x1b[0m\n  words\n",
+		"\x1b[32mgreen\x1b[0m word\n":    "\x1b[32mgreen\x1b[0m word\n",
+		"größer als so\n":                "größer als\n  so\n",
+		"a word or two":                  "a word or\n  two",
+		"":                               "",
+	} {
+		if got := fitTerminal(text, 10); got != want {
+			t.Errorf("fitTerminal(%q) = %q, want %q", text, got, want)
+		}
+		if got := fitTerminal(text, 0); got != text {
+			t.Errorf("fitTerminal(%q) without a terminal = %q", text, got)
+		}
+	}
+}
+
+func TestHelpFitsATerminal(t *testing.T) {
+	all := []*cobra.Command{rootCommand(genericiooptions.NewTestIOStreamsDiscard())}
+	for i := 0; i < len(all); i++ {
+		all = append(all, all[i].Commands()...)
+		arguments := append(strings.Fields(strings.TrimPrefix(all[i].CommandPath(), "kubectl breakwater")), "--help")
+		streams, _, out, _ := genericiooptions.NewTestIOStreams()
+		root := rootCommand(streams)
+		root.SetArgs(arguments)
+		if code := cli.ExitCode(t.Context(), root); code != 0 || out.Len() == 0 {
+			t.Errorf("%v ends with code %d, and shows %q", arguments, code, out)
+		}
+		for line := range bytes.Lines(out.Bytes()) {
+			text := strings.TrimSpace(string(line))
+			isExample := strings.Contains(text, "kubectl breakwater ")
+			if len([]rune(strings.TrimRight(string(line), "\n"))) > 80 && !isExample && strings.Contains(text, " ") {
+				t.Errorf("%v shows a line that is wider than 80 columns: %q", arguments, line)
+			}
+		}
+	}
+	if len(all) < 15 {
+		t.Errorf("%d commands were tried, want all", len(all))
+	}
+}

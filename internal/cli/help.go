@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"bytes"
+	"io"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+)
+
+// helpWidth is the width of help, in columns of a terminal.
+const helpWidth = 80
+
+// fitHelpOf lets the help of a program fit a terminal. Descriptions in the code, and those of flags, have longer lines.
+func fitHelpOf(root *cobra.Command) {
+	help := root.HelpFunc()
+	root.SetHelpFunc(func(c *cobra.Command, arguments []string) {
+		out := c.OutOrStdout()
+		text := &bytes.Buffer{}
+		c.SetOut(text)
+		help(c, arguments)
+		c.SetOut(out)
+		_, _ = io.WriteString(out, fitHelp(text.String()))
+	})
+}
+
+// listed matches what precedes the description of a flag or of a command in help.
+var listed = regexp.MustCompile(`^ +(?:-\w, )?[\w-]+(?: [\w,./:=|-]+)? {2,}`)
+
+// fitHelp fills the paragraphs that precede the usage, and wraps the lines below it. Examples stay as they are, so that they can be copied.
+func fitHelp(help string) string {
+	description, usage, hasUsage := strings.Cut("\n"+help, "\nUsage:\n")
+	var b strings.Builder
+	for i, paragraph := range strings.Split(strings.TrimSpace(description), "\n\n") {
+		if i > 0 {
+			b.WriteString("\n\n")
+		}
+		b.WriteString(fillParagraph(paragraph))
+	}
+	b.WriteString("\n")
+	if !hasUsage {
+		return b.String()
+	}
+	b.WriteString("\nUsage:\n")
+	section := "Usage:"
+	for line := range strings.Lines(usage) {
+		text := strings.TrimSuffix(line, "\n")
+		switch {
+		case strings.HasSuffix(text, ":") && !strings.HasPrefix(text, " "):
+			section = text
+		case section == "Usage:":
+			text = wrapHanging(text, 4)
+		case section != "Examples:":
+			text = wrapHanging(text, len(listed.FindString(text)))
+		}
+		b.WriteString(text + strings.Repeat("\n", len(line)-len(strings.TrimSuffix(line, "\n"))))
+	}
+	return b.String()
+}
+
+// fillParagraph fills the lines of a paragraph. Lines that are indented are lists.
+func fillParagraph(paragraph string) string {
+	var lines []string
+	for line := range strings.SplitSeq(paragraph, "\n") {
+		last := len(lines) - 1
+		if last >= 0 && !strings.HasPrefix(line, " ") && !strings.HasPrefix(lines[last], " ") {
+			lines[last] += " " + line
+		} else {
+			lines = append(lines, line)
+		}
+	}
+	for i, line := range lines {
+		lines[i] = wrapHanging(line, len(listed.FindString(line)))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// wrapHanging breaks a line between words into lines that fit. All but the first begin with indent spaces. It keeps spaces within a line.
+func wrapHanging(line string, indent int) string {
+	var lines []string
+	for utf8.RuneCountInString(line) > helpWidth {
+		runes := []rune(line)
+		at := strings.LastIndexByte(string(runes[:helpWidth+1]), ' ')
+		if at <= indent || strings.TrimSpace(line[:at]) == "" {
+			break // a word that is longer than a line
+		}
+		lines = append(lines, strings.TrimRight(line[:at], " "))
+		line = strings.Repeat(" ", indent) + strings.TrimLeft(line[at:], " ")
+	}
+	return strings.Join(append(lines, line), "\n")
+}
