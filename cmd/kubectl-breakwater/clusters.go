@@ -34,6 +34,8 @@ type clusterFinder struct {
 	cellContexts   []string
 	// report, if set, receives how the core was found if no flag says it.
 	report func(format string, arguments ...any)
+	// namesEnvironment reports also a core that the environment sets, for users at a terminal, who may have forgotten it.
+	namesEnvironment bool
 }
 
 // core is a core cluster. Its name is empty if there is only one.
@@ -112,7 +114,9 @@ func (c *clusterFinder) configure(config *rest.Config) *rest.Config {
 func (c *clusterFinder) Cores(ctx context.Context) ([]core, error) {
 	if len(c.cores) == 0 && c.coreContext == "" && c.coreKubeconfig == "" {
 		if only := (coreLocation{os.Getenv(coreContextVariable), os.Getenv(coreKubeconfigVariable)}); only != (coreLocation{}) {
-			c.reportCore(cmp.Or(only.context, only.kubeconfig), "set by %s", strings.Join(only.variables(), " and "))
+			if c.namesEnvironment {
+				c.reportCore(cmp.Or(only.context, only.kubeconfig), "set by %s", strings.Join(only.variables(), " and "))
+			}
 			return c.onlyCore(only, coreContextVariable+"=", coreKubeconfigVariable+"=")
 		}
 	}

@@ -69,6 +69,7 @@ func (f *workerFixture) name(references map[string]clusters.CoreReference) {
 func (f *workerFixture) cores(kubeconfig string, arguments ...string) (found string, reported string, err error) {
 	f.Helper()
 	finder := parsedFinder(f.T, append(arguments, "--kubeconfig", kubeconfig)...)
+	finder.namesEnvironment = true
 	var lines []string
 	finder.report = func(format string, of ...any) { lines = append(lines, fmt.Sprintf(format, of...)) }
 	cores, err := finder.Cores(f.Context())
@@ -164,7 +165,7 @@ func TestEnvironmentIsNamedWhenItSetsTheCore(t *testing.T) {
 	}
 	_, errOut, err := runPlugin(t, "", "status", "--kubeconfig", path, "-n", testplane.Namespace(t))
 	wantErrors(t, err, nil)
-	wantWords(t, errOut, "core: hub, set by BREAKWATER_CORE_CONTEXT")
+	wantNoWords(t, errOut, "core: ") // it is no terminal
 	out, errOut, err := runPlugin(t, "", "__complete", "cells", "--kubeconfig", path, "")
 	wantErrors(t, err, nil)
 	wantNoWords(t, out+errOut, "core: ")

@@ -56,7 +56,7 @@ func (p *plugin) bind(root *cobra.Command) {
 func (p *plugin) prepare(running *cobra.Command) error {
 	*p.locations = newLocations(running)
 	if running.Name() != cobra.ShellCompRequestCmd {
-		p.clusters.report = p.message
+		p.clusters.report, p.clusters.namesEnvironment = p.message, widthOf(p.ErrOut) > 0
 	}
 	if !slices.Contains(colours(), p.colour) {
 		return fmt.Errorf("--color %q: want auto, always or never", p.colour)
