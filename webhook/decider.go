@@ -32,7 +32,7 @@ func (d *decider) reserveOrRefuse(ctx context.Context, cell string, r removal.Re
 	if isBetweenObjects(answer) { // the webhook now knows which object decides
 		answer = d.reserveOnce(ctx, cell, r)
 	}
-	if isBetweenObjects(answer) && r.IsBreakGlass() && !r.DryRun {
+	if (isBetweenObjects(answer) || answer.Verdict == removal.VerdictUnknown) && r.IsBreakGlass() && !r.DryRun {
 		d.chargeLater(ctx, cell, r)
 	}
 	return answer
@@ -43,11 +43,16 @@ func isBetweenObjects(answer removal.Answer) bool {
 	return answer.Verdict == removal.VerdictReason(quota.DeniedShared)
 }
 
-// chargeLater makes pending charges of a break-glass removal, which is admitted although no object decides yet.
+// chargeLater makes pending charges of a break-glass removal, which is admitted although no object decides yet. If the share of a protector cannot be
+// read, the charge waits with the protector until it is known which of the two decides.
 func (d *decider) chargeLater(ctx context.Context, cell string, r removal.Request) {
-	covering, belongs, err := d.covering(ctx, cell, r)
+	objects, belongs, err := d.objects(ctx, cell, r)
 	if err != nil {
-		return // like a core that cannot be read: the protector sees the removal in a later snapshot
+		return // a core that cannot be read: the protector sees the removal in a later snapshot
+	}
+	covering, err := removal.WithShares(objects, cell)
+	if err != nil {
+		covering = slices.DeleteFunc(objects, func(c removal.Charge) bool { return c.Protector.Spec.ShareOf != nil })
 	}
 	charges, _ := removal.ChargesFor(covering, belongs, cell, r, d.now())
 	d.nodes.resolveDomains(ctx, cell, r, charges)
@@ -106,9 +111,20 @@ func (d *decider) mayCover(cell string, r removal.Request) bool {
 // token is 3e-8.
 func newToken() string { return strconv.FormatUint(rand.Uint64(), 36) } //nolint:gosec // it must differ, not be secret
 
-// covering returns the protectors that cover a pod, in their newest known state. belongs reports whether the pod
-// belongs to the cell in any core cluster.
+// covering returns the protectors that cover a pod, each replaced by its share if that decides, in their newest known state. belongs reports whether
+// the pod belongs to the cell in any core cluster.
 func (d *decider) covering(ctx context.Context, cell string, r removal.Request) (covering []removal.Charge, belongs bool, err error) {
+	objects, belongs, err := d.objects(ctx, cell, r)
+	if err != nil {
+		return nil, false, err
+	}
+	d.cores.routePendingCharges(r.Namespace)
+	covering, err = removal.WithShares(objects, cell) // rule S6
+	return covering, belongs, err
+}
+
+// objects returns all protectors and shares that cover a pod.
+func (d *decider) objects(ctx context.Context, cell string, r removal.Request) (covering []removal.Charge, belongs bool, err error) {
 	for _, core := range d.cores {
 		if !core.synced.Load() {
 			return nil, false, fmt.Errorf("the PodProtectors of core cluster %q have not been read yet", core.name)
@@ -129,7 +145,5 @@ func (d *decider) covering(ctx context.Context, cell string, r removal.Request) 
 			covering = append(covering, removal.Charge{Core: core.name, Key: key, Protector: protector, Vanished: lost, LeavesCell: leavesCell})
 		}
 	}
-	d.cores.routePendingCharges(r.Namespace)
-	covering, err = removal.WithShares(covering, cell) // rule S6
-	return covering, belongs, err
+	return covering, belongs, nil
 }

@@ -192,6 +192,27 @@ func TestBreakGlassRemovalWhileACellEntersIsCharged(t *testing.T) {
 	}
 }
 
+// A webhook may see that the share was deleted before it sees that the protector decides again (simulation, 741189).
+func TestBreakGlassRemovalWhileTheShareCannotBeReadIsCharged(t *testing.T) {
+	f := newSharedFixture(t)
+	f.record()
+	f.open()
+	f.worker.core.states.drop(types.NamespacedName{Namespace: "default", Name: shareName})
+	if answer := f.remove(t.Context(), memoryPod("web-1")); answer.Verdict != removal.VerdictUnknown {
+		t.Fatalf("verdict %s, want %s", answer.Verdict, removal.VerdictUnknown)
+	}
+	f.force("web-0")
+	f.flush()
+	if got := f.pending(); got != 1 {
+		t.Errorf("%d pending charges before the protector decides, want 1", got)
+	}
+	f.leave()
+	f.flush()
+	if got := reservationsOf(f.stored(t, "web")); got != 1 || f.pending() != 0 {
+		t.Errorf("the protector has %d reservations, and %d charges are pending; want 1 and 0", got, f.pending())
+	}
+}
+
 // A recreated protector has no entries until it gets its status back. Then the share, which was open all the time, decides again (rule S6).
 func TestBreakGlassRemovalWhileAProtectorLacksItsStatusIsCharged(t *testing.T) {
 	f := newSharedFixture(t)
