@@ -17,7 +17,9 @@ import (
 
 // core is one core cluster. Its parts hold the states of its protectors, and reserve removals with them.
 type core struct {
-	name   string
+	name string
+	// host is the address of its API server.
+	host   string
 	log    logr.Logger
 	cache  cache.Informers
 	events events.EventRecorder
@@ -72,6 +74,7 @@ func connectCore(name string, options Options, metrics *metrics, log logr.Logger
 	}
 	log = log.WithValues("core", name)
 	c := newCore(name, protectors, restoreDetector, metrics, log, options.Now)
+	c.host = source.GetConfig().Host
 	c.cache, c.events = source.GetCache(), source.GetEventRecorder("breakwater-webhook")
 	c.cellRegistry, c.onChange = options.CellRegistries[name], onChange
 	c.reserver.spans.tracer = options.Tracer

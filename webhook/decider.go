@@ -85,11 +85,11 @@ func (d *decider) reserveOnce(ctx context.Context, cell string, r removal.Reques
 	if refusal := removal.Preview(charges, attempt, r); refusal != nil {
 		return *refusal // rule 7
 	}
-	if r.DryRun { // rule 8
-		if refusal := d.reserver.checkCores(charges, r); refusal != nil {
-			return *refusal
-		}
-		return removal.AllowCharged(removal.VerdictDryRun, charges)
+	if refusal := d.reserver.checkCores(charges, r); refusal != nil && !attempt.Force {
+		return *refusal
+	}
+	if r.DryRun {
+		return removal.AllowCharged(removal.VerdictDryRun, charges) // rule 8
 	}
 	if ctx.Err() != nil && !attempt.Force {
 		return removal.DenyUnreachable(charges, charges[0], r, "the review arrived too late") // the API server gives up, or is about to

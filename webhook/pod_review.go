@@ -91,6 +91,7 @@ func (v *podReviewer) protect(ctx context.Context, cell string, r removal.Reques
 // podReader reads pods from their cells.
 type podReader struct {
 	cells  *cells
+	cores  coreSet
 	tracer *tracing.Tracer
 }
 
@@ -103,10 +104,31 @@ func (r *podReader) read(ctx context.Context, cell string, request removal.Reque
 	}
 	ctx, span := r.tracer.Call(ctx, tracing.SpanReadPod)
 	defer span.End()
-	pod, err := client.CoreV1().Pods(request.Namespace).Get(ctx, request.PodName, metav1.GetOptions{})
+	probe := r.probeOf(cell)
+	if err := probe.err(); err != nil {
+		return nil, err
+	}
+	answering, stop := probe.whileAnswering(ctx)
+	defer stop()
+	pod, err := client.CoreV1().Pods(request.Namespace).Get(answering, request.PodName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
+	if cause := context.Cause(answering); err != nil && isSilent(cause) {
+		err = cause
+	}
 	tracing.RecordError(span, err)
 	return pod, err
+}
+
+// probeOf returns the probe of the core whose API server is that of the cell, too, as in a single cluster; one that knows nothing if there is none.
+func (r *podReader) probeOf(cell string) coreProbe {
+	if config, err := r.cells.config(cell); err == nil {
+		for _, core := range r.cores {
+			if core.host == config.Host {
+				return core.reserver.probe
+			}
+		}
+	}
+	return coreProbe{}
 }

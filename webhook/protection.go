@@ -41,7 +41,7 @@ type Protection struct {
 // the parts that only measure intervals use the clock of the machine.
 func newProtection(cores coreSet, cells *cells, retrier *retrier, metrics *metrics, tracer *tracing.Tracer, log logr.Logger, now func() time.Time) *Protection {
 	events := newRefusalEvents(time.Now)
-	reader := &podReader{cells: cells, tracer: tracer}
+	reader := &podReader{cells: cells, cores: cores, tracer: tracer}
 	back := &returner{metrics: metrics, log: log}
 	for _, core := range cores {
 		core.routePending = cores.routePendingCharges

@@ -78,7 +78,7 @@ func (s *chargeReserver) reserveAll(ctx context.Context, charges []removal.Charg
 	return answer
 }
 
-// checkCores returns the refusal that reserveAll would return for a core that is known not to answer. It sends nothing.
+// checkCores returns the refusal that reserveAll would return for a core that is known not to answer, before any request is sent.
 func (s *chargeReserver) checkCores(charges []removal.Charge, r removal.Request) *removal.Answer {
 	for _, c := range charges {
 		if err := s.cores.named(c.Core).reserver.probe.err(); err != nil && !c.Vanished {

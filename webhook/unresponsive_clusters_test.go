@@ -18,7 +18,7 @@ func TestUnresponsiveCoreRefusesInTime(t *testing.T) {
 	l.protect("web", 5, 7)
 	pods := l.pods(2)
 	core := l.proxied()
-	r := l.serve(core.asCore, func(s *replicaOptions) { s.probeInterval = 100 * time.Millisecond }).guard(withTimeout(5))
+	r := l.serve(core.asCore, core.asCell, func(s *replicaOptions) { s.probeInterval = 100 * time.Millisecond }).guard(withTimeout(5))
 	core.stall()
 	for _, err := range l.removeAll(deletion, pods) {
 		// The API server's own timeout would not contain this message.
@@ -37,6 +37,7 @@ func TestUnresponsiveCoreRefusesInTime(t *testing.T) {
 		}
 		return ""
 	})
+	wantRefused(t, eviction(l, pods[0]), unreachable) // whose pod cannot be read
 	for claim, dryRun := range dryRuns() { // a dry run gets the answer of the removal (rule 8)
 		if err := dryRun(l, pods[0]); err == nil || !strings.Contains(err.Error(), unreachable) {
 			t.Errorf("%s ends with %v while the core is silent, want the refusal of a removal", claim, err)

@@ -21,22 +21,24 @@ const internalError = http.StatusInternalServerError
 type answer struct {
 	status int
 	took   time.Duration
+	ended  time.Time
 }
 
 func (a answer) refused() bool { return a.status >= http.StatusBadRequest }
 
 // removal matches the line by which kubectl logs an answer, as of --v=6, if the request is an eviction or the deletion of a pod.
 var removal = regexp.MustCompile(
-	`"Response" verb="(?:DELETE" url="\S*/pods/[^/"?]+(?:\?[^"]*)?"|POST" url="\S*/eviction(?:\?[^"]*)?") status="(\d*)[^"]*" (?:headers=.* )?milliseconds=(\d+)`)
+	`I(\d{4} \d\d:\d\d:\d\d\.\d{6}) .*"Response" verb="(?:DELETE" url="\S*/pods/[^/"?]+(?:\?[^"]*)?"|POST" url="\S*/eviction(?:\?[^"]*)?") status="(\d*)[^"]*" (?:headers=.* )?milliseconds=(\d+)`)
 
 // answers returns the answers to removals of pods that kubectl logged.
 func answers(log string) []answer {
 	var all []answer
 	for _, m := range removal.FindAllStringSubmatch(log, -1) {
-		status, _ := strconv.Atoi(m[1]) // 0: no answer
-		millis, _ := strconv.Atoi(m[2]) // digits
+		status, _ := strconv.Atoi(m[2])                      // 0: no answer
+		millis, _ := strconv.Atoi(m[3])                      // digits
+		ended, _ := time.Parse("0102 15:04:05.000000", m[1]) // digits
 		if status != 0 {
-			all = append(all, answer{status: status, took: time.Duration(millis) * time.Millisecond})
+			all = append(all, answer{status: status, took: time.Duration(millis) * time.Millisecond, ended: ended})
 		}
 	}
 	return all

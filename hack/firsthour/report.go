@@ -25,9 +25,11 @@ type report struct {
 	// DrainInternalErrorsInOutage counts answers with the status 500 to the evictions of kubectl drain while the core does not answer Breakwater.
 	DrainInternalErrorsInOutage int `json:"drain_internal_errors_in_outage"`
 	// RefusalsInOutage counts all answers of 400 and above to evictions and deletions of pods meanwhile. RefusalMillisecondsInOutage is the 99th
-	// percentile of their times.
-	RefusalsInOutage            int   `json:"refusals_in_outage"`
-	RefusalMillisecondsInOutage int64 `json:"refusal_ms_in_outage_p99"`
+	// percentile of the times of those that began after the first refusal: from then on the webhook knows that the core is silent. Those before
+	// it wait for the core, at most FirstRefusalMillisecondsInOutage.
+	RefusalsInOutage                 int   `json:"refusals_in_outage"`
+	FirstRefusalMillisecondsInOutage int64 `json:"first_refusal_ms_in_outage_max"`
+	RefusalMillisecondsInOutage      int64 `json:"refusal_ms_in_outage_p99"`
 	// AnswersInOutage counts these answers by status.
 	AnswersInOutage map[string]int `json:"answers_in_outage"`
 	// UnprotectedDeleted and UnprotectedDenied count answers to deletions of pods in a namespace without any protector while no webhook runs.
@@ -66,14 +68,25 @@ func (r *report) setOutage(drain, deletions []answer) {
 		}
 	}
 	r.AnswersInOutage = map[string]int{}
-	var times []time.Duration
-	for _, a := range slices.Concat(drain, deletions) {
+	all := slices.Concat(drain, deletions)
+	slices.SortFunc(all, func(a, b answer) int { return a.ended.Compare(b.ended) })
+	var first, later []time.Duration
+	var known time.Time
+	for _, a := range all {
 		r.AnswersInOutage[fmt.Sprint(a.status)]++
-		if a.refused() {
-			times = append(times, a.took)
+		switch {
+		case !a.refused():
+		case known.IsZero(), a.ended.Add(-a.took).Before(known):
+			first = append(first, a.took)
+		default:
+			later = append(later, a.took)
+		}
+		if a.refused() && known.IsZero() {
+			known = a.ended
 		}
 	}
-	r.RefusalsInOutage, r.RefusalMillisecondsInOutage = len(times), percentile(times, 0.99).Milliseconds()
+	r.RefusalsInOutage, r.FirstRefusalMillisecondsInOutage = len(first)+len(later), percentile(first, 1).Milliseconds()
+	r.RefusalMillisecondsInOutage = percentile(later, 0.99).Milliseconds()
 }
 
 // percentile returns the smallest of the times that at least the share q of them does not exceed; 0 if there are none.

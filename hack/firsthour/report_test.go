@@ -34,13 +34,14 @@ func TestPercentileIsTheNearestRank(t *testing.T) {
 
 func TestAnswersAreThoseToRemovalsOfPods(t *testing.T) {
 	const prefix = `I1129 05:03:31.123456    1234 round_trippers.go:632] "Response" verb=`
+	ended := time.Date(0, time.November, 29, 5, 3, 31, 123456000, time.UTC)
 	const pod = `url="https://127.0.0.1:1/api/v1/namespaces/default/pods/web-1`
 	for claim, c := range map[string]struct {
 		line string
 		want []answer
 	}{
-		"a refused deletion":    {prefix + `"DELETE" ` + pod + `" status="429 Too Many Requests" milliseconds=9702`, []answer{{429, 9702 * time.Millisecond}}},
-		"an eviction":           {prefix + `"POST" ` + pod + `/eviction?timeout=1s" status="500 Internal Server Error" milliseconds=4`, []answer{{500, 4 * time.Millisecond}}},
+		"a refused deletion":    {prefix + `"DELETE" ` + pod + `" status="429 Too Many Requests" milliseconds=9702`, []answer{{429, 9702 * time.Millisecond, ended}}},
+		"an eviction":           {prefix + `"POST" ` + pod + `/eviction?timeout=1s" status="500 Internal Server Error" milliseconds=4`, []answer{{500, 4 * time.Millisecond, ended}}},
 		"no answer":             {prefix + `"DELETE" ` + pod + `" status="" milliseconds=4`, nil},
 		"a list":                {prefix + `"GET" ` + pod + `" status="200 OK" milliseconds=4`, nil},
 		"another kind":          {prefix + `"DELETE" url="https://127.0.0.1:1/api/v1/namespaces/default/configmaps/pods" status="200 OK" milliseconds=4`, nil},
@@ -76,10 +77,12 @@ func TestValuesAreCountedFromCommands(t *testing.T) {
 
 func TestOutageCountsInternalErrorsOfTheDrainOnly(t *testing.T) {
 	var got report
-	drain := []answer{{429, 30}, {internalError, 20 * time.Millisecond}, {internalError, 10 * time.Millisecond}}
-	got.setOutage(drain, []answer{{internalError, 40 * time.Millisecond}, {200, time.Hour}})
+	begin := time.Date(0, 1, 1, 3, 0, 0, 0, time.UTC)
+	ended := func(seconds float64) time.Time { return begin.Add(time.Duration(seconds * float64(time.Second))) }
+	drain := []answer{{429, 8 * time.Second, ended(8)}, {internalError, 7 * time.Second, ended(9)}, {internalError, 10 * time.Millisecond, ended(9)}}
+	got.setOutage(drain, []answer{{internalError, 40 * time.Millisecond, ended(10)}, {200, time.Hour, ended(11)}})
 	want := report{
-		DrainInternalErrorsInOutage: 2, RefusalsInOutage: 4, RefusalMillisecondsInOutage: 40,
+		DrainInternalErrorsInOutage: 2, RefusalsInOutage: 4, FirstRefusalMillisecondsInOutage: 8000, RefusalMillisecondsInOutage: 40,
 		AnswersInOutage: map[string]int{"200": 1, "429": 1, "500": 3},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	// ProbeEvery is how often components probe API servers.
-	ProbeEvery = 10 * time.Second
+	// ProbeEvery is how often components probe API servers. Each replica of a webhook finds out for itself that one is silent.
+	ProbeEvery = 5 * time.Second
 	// probeTimeout bounds one request.
-	probeTimeout = 3 * time.Second
+	probeTimeout = 2 * time.Second
 	// silentProbeInterval is how often an API server is probed that did not answer, and silentAfter is how many probes in a row it must not answer
-	// to count as silent: a connection may break once. So it counts as silent at most silentProbeInterval + silentAfter*probeTimeout, 7 s, after
-	// Suspect.
+	// to count as silent: a connection may break once. So it counts as silent at most silentProbeInterval + silentAfter*probeTimeout, 5 s, after
+	// Suspect, and ProbeEvery + silentAfter*probeTimeout, 9 s, without it.
 	silentProbeInterval = time.Second
 	silentAfter         = 2
 	// maxRoundTrip is the longest round trip from whose response the probe derives a clock offset.
