@@ -3,6 +3,7 @@ package aggregator
 import (
 	"context"
 	"maps"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -28,6 +29,8 @@ import (
 type exemptions struct {
 	cell                       string
 	configurations, namespaces toolscache.SharedIndexInformer
+	// handled report whether the handlers have had all objects of the first lists.
+	handled []toolscache.InformerSynced
 	// problem is why they cannot be read; nil if the API server does not deny it.
 	problem atomic.Pointer[string]
 	// enqueue enqueues the protectors of some namespaces.
@@ -60,8 +63,8 @@ func newExemptions(cell string, client kubernetes.Interface, objects metadata.In
 			return e.configurations.SetWatchErrorHandler(e.recordError("list validatingwebhookconfigurations"))
 		},
 		func() error { return e.namespaces.SetWatchErrorHandler(e.recordError("list namespaces")) },
-		func() error { return addHandler(e.configurations, e.configurationChanged) },
-		func() error { return addHandler(e.namespaces, e.namespaceChanged) },
+		func() error { return e.addHandler(e.configurations, e.configurationChanged) },
+		func() error { return e.addHandler(e.namespaces, e.namespaceChanged) },
 	} {
 		if err := setUp(); err != nil {
 			return nil, err
@@ -92,8 +95,8 @@ func continuous(
 }
 
 // addHandler calls changed with the object before and after each change; nil if it did not or does not exist.
-func addHandler(informer toolscache.SharedIndexInformer, changed func(before, after any)) error {
-	_, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+func (e *exemptions) addHandler(informer toolscache.SharedIndexInformer, changed func(before, after any)) error {
+	handler, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc: func(after any) { changed(nil, after) }, UpdateFunc: changed,
 		DeleteFunc: func(before any) {
 			if tombstone, ok := before.(toolscache.DeletedFinalStateUnknown); ok {
@@ -102,6 +105,9 @@ func addHandler(informer toolscache.SharedIndexInformer, changed func(before, af
 			changed(before, nil)
 		},
 	})
+	if err == nil {
+		e.handled = append(e.handled, handler.HasSynced)
+	}
 	return err
 }
 
@@ -145,7 +151,7 @@ func (e *exemptions) run(ctx context.Context) {
 	go e.namespaces.RunWithContext(ctx)
 	go e.labels.run(ctx)
 	go func() { // the handlers of both informers run before the other one has synced
-		if toolscache.WaitForCacheSync(ctx.Done(), e.namespaces.HasSynced, e.configurations.HasSynced) {
+		if toolscache.WaitForCacheSync(ctx.Done(), e.handled...) {
 			e.problem.Store(nil)
 			e.labels.start()
 			e.enqueue(allNamespaces)
@@ -206,7 +212,9 @@ func (e *exemptions) namespaceChanged(before, after any) {
 	}
 }
 
-func (e *exemptions) isSynced() bool { return e.namespaces.HasSynced() && e.configurations.HasSynced() }
+func (e *exemptions) isSynced() bool {
+	return !slices.ContainsFunc(e.handled, func(hasSynced toolscache.InformerSynced) bool { return !hasSynced() })
+}
 
 // of returns whether and why a namespace is exempt, or why that cannot be determined. A label of namespaces with protectors counts only if it is
 // settled. known is false while it is not determined yet: what was found before then stays.
