@@ -3,7 +3,9 @@ package aggregator
 import (
 	"context"
 	"maps"
+	"slices"
 	"sync/atomic"
+	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -27,6 +29,8 @@ import (
 type exemptions struct {
 	cell                       string
 	configurations, namespaces toolscache.SharedIndexInformer
+	// handled report whether the handlers have had all objects of the first lists.
+	handled []toolscache.InformerSynced
 	// problem is why they cannot be read; nil if the API server does not deny it.
 	problem atomic.Pointer[string]
 	// enqueue enqueues the protectors of some namespaces.
@@ -39,21 +43,19 @@ type exemptions struct {
 func newExemptions(cell string, client kubernetes.Interface, objects metadata.Interface, enqueue func(in func(string) bool)) (*exemptions, error) {
 	e := &exemptions{cell: cell, enqueue: enqueue}
 	configurations := client.AdmissionregistrationV1().ValidatingWebhookConfigurations()
-	e.configurations = toolscache.NewSharedIndexInformer(clusters.Retrying(&toolscache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	e.configurations = toolscache.NewSharedIndexInformer(clusters.Retrying(continuous(
+		func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			return configurations.List(ctx, options)
 		},
-		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			return configurations.Watch(ctx, options)
-		},
-	}), &admissionregistrationv1.ValidatingWebhookConfiguration{}, 0, toolscache.Indexers{})
+		configurations.Watch,
+	)), &admissionregistrationv1.ValidatingWebhookConfiguration{}, 0, toolscache.Indexers{})
 	namespaces := objects.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"})
-	e.namespaces = toolscache.NewSharedIndexInformer(clusters.Retrying(&toolscache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	e.namespaces = toolscache.NewSharedIndexInformer(clusters.Retrying(continuous(
+		func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			return namespaces.List(ctx, options)
 		},
-		WatchFuncWithContext: namespaces.Watch,
-	}), &metav1.PartialObjectMetadata{}, 0, toolscache.Indexers{})
+		namespaces.Watch,
+	)), &metav1.PartialObjectMetadata{}, 0, toolscache.Indexers{})
 	for _, setUp := range []func() error{
 		func() error { return e.configurations.SetTransform(stripConfiguration) },
 		func() error { return e.namespaces.SetTransform(stripNamespace) },
@@ -61,8 +63,8 @@ func newExemptions(cell string, client kubernetes.Interface, objects metadata.In
 			return e.configurations.SetWatchErrorHandler(e.recordError("list validatingwebhookconfigurations"))
 		},
 		func() error { return e.namespaces.SetWatchErrorHandler(e.recordError("list namespaces")) },
-		func() error { return addHandler(e.configurations, e.configurationChanged) },
-		func() error { return addHandler(e.namespaces, e.namespaceChanged) },
+		func() error { return e.addHandler(e.configurations, e.configurationChanged) },
+		func() error { return e.addHandler(e.namespaces, e.namespaceChanged) },
 	} {
 		if err := setUp(); err != nil {
 			return nil, err
@@ -71,9 +73,30 @@ func newExemptions(cell string, client kubernetes.Interface, objects metadata.In
 	return e, nil
 }
 
+// continuous returns a source that lists all objects again after a watch that broke off, as newStream does: an API server whose etcd was restored
+// continues the watch, and never shows that the restore has undone the label of a namespace.
+func continuous(
+	list func(context.Context, metav1.ListOptions) (runtime.Object, error), open func(context.Context, metav1.ListOptions) (watch.Interface, error),
+) *toolscache.ListWatch {
+	history := &continuity{now: time.Now}
+	return &toolscache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			options.ResourceVersion, options.ResourceVersionMatch = "", "" // always the newest (rule 5)
+			history.beginList()
+			listed, err := list(ctx, options)
+			err = history.pageRead(err)
+			history.endList(err)
+			return listed, err
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			return history.watch(ctx, options, open)
+		},
+	}
+}
+
 // addHandler calls changed with the object before and after each change; nil if it did not or does not exist.
-func addHandler(informer toolscache.SharedIndexInformer, changed func(before, after any)) error {
-	_, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+func (e *exemptions) addHandler(informer toolscache.SharedIndexInformer, changed func(before, after any)) error {
+	handler, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc: func(after any) { changed(nil, after) }, UpdateFunc: changed,
 		DeleteFunc: func(before any) {
 			if tombstone, ok := before.(toolscache.DeletedFinalStateUnknown); ok {
@@ -82,6 +105,9 @@ func addHandler(informer toolscache.SharedIndexInformer, changed func(before, af
 			changed(before, nil)
 		},
 	})
+	if err == nil {
+		e.handled = append(e.handled, handler.HasSynced)
+	}
 	return err
 }
 
@@ -125,13 +151,20 @@ func (e *exemptions) run(ctx context.Context) {
 	go e.namespaces.RunWithContext(ctx)
 	go e.labels.run(ctx)
 	go func() { // the handlers of both informers run before the other one has synced
-		if toolscache.WaitForCacheSync(ctx.Done(), e.namespaces.HasSynced, e.configurations.HasSynced) {
+		if toolscache.WaitForCacheSync(ctx.Done(), e.handled...) {
 			e.problem.Store(nil)
 			e.labels.start()
 			e.enqueue(allNamespaces)
 		}
 	}()
 	e.configurations.RunWithContext(ctx)
+}
+
+// shutDown ends the queue of the labels, which exists before run is called. It may be called for nil.
+func (e *exemptions) shutDown() {
+	if e != nil && e.labels != nil {
+		e.labels.queue.ShutDown()
+	}
 }
 
 // recordError records that the API server denies access. Any other error is temporary.
@@ -173,16 +206,15 @@ func (e *exemptions) namespaceChanged(before, after any) {
 	case !e.isSynced():
 	case is == nil:
 		e.labels.namespaceChanged(was, false)
-	case was != nil && was.UID != is.UID:
-		e.namespaceChanged(was, nil)
-		e.namespaceChanged(nil, is)
-	case was == nil || !maps.Equal(was.Labels, is.Labels) || !maps.Equal(was.Annotations, is.Annotations):
+	case was == nil || was.UID != is.UID || !maps.Equal(was.Labels, is.Labels) || !maps.Equal(was.Annotations, is.Annotations):
 		e.labels.namespaceChanged(is, true)
 		e.enqueue(func(namespace string) bool { return namespace == is.Name })
 	}
 }
 
-func (e *exemptions) isSynced() bool { return e.namespaces.HasSynced() && e.configurations.HasSynced() }
+func (e *exemptions) isSynced() bool {
+	return !slices.ContainsFunc(e.handled, func(hasSynced toolscache.InformerSynced) bool { return !hasSynced() })
+}
 
 // of returns whether and why a namespace is exempt, or why that cannot be determined. A label of namespaces with protectors counts only if it is
 // settled. known is false while it is not determined yet: what was found before then stays.
@@ -196,11 +228,10 @@ func (e *exemptions) of(namespace string, isSettled bool) (exempt v1alpha1.Exemp
 	// A namespace that does not exist has no pods, and needs no label.
 	labels := map[string]string{corev1.LabelMetadataName: namespace, v1alpha1.LabelProtected: "true"}
 	if stored, exists, _ := e.namespaces.GetStore().GetByKey(namespace); exists {
-		labels = stored.(*metav1.PartialObjectMetadata).Labels
-		if !isSettled {
-			labels = maps.Clone(labels)
-			delete(labels, v1alpha1.LabelProtected)
-		}
+		labels = maps.Clone(stored.(*metav1.PartialObjectMetadata).Labels)
+	}
+	if !isSettled {
+		delete(labels, v1alpha1.LabelProtected)
 	}
 	var configurations []admissionregistrationv1.ValidatingWebhookConfiguration
 	for _, stored := range e.configurations.GetStore().List() {
@@ -210,13 +241,29 @@ func (e *exemptions) of(namespace string, isSettled bool) (exempt v1alpha1.Exemp
 	return exempt, "", true
 }
 
+// isKnown reports whether it is known which namespaces are exempt, or why not. It may be called for nil.
+func (e *exemptions) isKnown() bool { return e == nil || e.isSynced() || e.problem.Load() != nil }
+
+// hasCounts reports whether what an entry says of its namespace is still true until the namespace is read: it has counts that are not void.
+func hasCounts(stored *v1alpha1.Aggregation) bool { return stored.CountedSpec != "" && !stored.Void }
+
+// awaitNamespaces ends the first aggregation of a protector, or the first one after its counts were void, until the namespaces have been read. That
+// enqueues all protectors.
+func (r *reconciler) awaitNamespaces(_ context.Context, a *aggregation) (bool, error) {
+	return !r.ofShares && !hasCounts(&a.stored.Aggregation) && !r.exemptions.isKnown(), nil
+}
+
 // setExemption sets whether the API server of the cell calls the webhook for removals in the namespace.
 func (r *reconciler) setExemption(_ context.Context, a *aggregation) (bool, error) {
 	stored := &a.stored.Aggregation
 	exempt, problem, known := v1alpha1.Exemption(""), "", false
 	if r.exemptions != nil {
-		wasSettled := stored.Holder != "" && stored.Exempt != v1alpha1.ExemptNotLabeled
-		exempt, problem, known = r.exemptions.of(a.key.Namespace, r.exemptions.labels.isSettled(a.p, wasSettled))
+		wasSettled := hasCounts(stored) && stored.Exempt != v1alpha1.ExemptNotLabeled
+		isSettled := r.exemptions.labels.isSettled(a.p, wasSettled)
+		if r.ofShares {
+			return false, nil // the protectors of the core report it for their shares
+		}
+		exempt, problem, known = r.exemptions.of(a.key.Namespace, isSettled)
 	}
 	if !known {
 		exempt, problem = stored.Exempt, stored.ExemptProblem

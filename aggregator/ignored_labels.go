@@ -1,8 +1,11 @@
 package aggregator
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -66,7 +69,8 @@ func (l *ignoredLabels) check(ctx context.Context) {
 		}
 	}
 	found := map[types.UID]int{}
-	for kind := range policy.BuiltIn() {
+	kinds := slices.SortedFunc(maps.Keys(policy.BuiltIn()), func(a, b schema.GroupVersionKind) int { return cmp.Compare(a.Kind, b.Kind) })
+	for _, kind := range kinds {
 		plural, _ := meta.UnsafeGuessKindToResource(kind)
 		// A list from the watch cache of the API server is recent enough.
 		list, err := l.objects.Resource(plural).List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.LabelProtect + "=true", ResourceVersion: "0"})

@@ -124,10 +124,10 @@ func (a *Aggregator) reportGaps(l *leadership, coreUID string, owns func(namespa
 		return
 	}
 	exempt.labels, l.exemptions = a.newNamespaceLabels(l, exempt, coreUID, owns), exempt
+	l.reconciler.exemptions = exempt
 	if a.options.OfShares {
 		return
 	}
-	l.reconciler.exemptions = exempt
 	l.ignoredLabels = &ignoredLabels{
 		objects: a.metadataClient, protectors: a.informer.GetStore(), recorder: a.cellEvents.NewRecorder(clusters.Scheme(), "breakwater-aggregator"),
 		has: owns, log: l.log,
@@ -229,6 +229,7 @@ func (l *leadership) run(ctx context.Context) {
 	case <-ctx.Done():
 	}
 	l.queue.ShutDown()
+	l.exemptions.shutDown()
 	running.Wait()
 }
 

@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/metadata"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
@@ -24,14 +23,9 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 )
 
-const (
-	// labelSettle is how long a namespace must have had its label before its protectors count as guarded: the API server evaluates
-	// namespaceSelectors with a watch of its own, which may be late.
-	labelSettle = 5 * time.Second
-	// defaultLabelRetention is how long the label stays after the last protector. A protector that vanished without having been released stays
-	// in force from the memory of the webhooks until it is recreated (rule 10).
-	defaultLabelRetention = 10 * time.Minute
-)
+// defaultLabelRetention is how long the label stays after the last protector. A protector that vanished without having been released stays
+// in force from the memory of the webhooks until it is recreated (rule 10).
+const defaultLabelRetention = 10 * time.Minute
 
 // namespaceLabels labels the namespaces of the cell's cluster for which protectors of the core exist, so that a webhook of scope Protected
 // reviews removals there. Each core has an item of its own in an annotation of the namespace, and removes only that; the last one removes the
@@ -44,7 +38,7 @@ type namespaceLabels struct {
 	// stored are the namespaces that the watch shows.
 	stored toolscache.Store
 	// protectors returns the protectors of a namespace that the cache shows and the leadership counts. hasAny asks the core's API server
-	// whether there is one.
+	// whether there is one, and that of the cell whether a share outlives its protector.
 	protectors func(namespace string) []*v1alpha1.PodProtector
 	hasAny     func(ctx context.Context, namespace string) (bool, error)
 	// owns reports whether the leadership labels a namespace.
@@ -58,19 +52,6 @@ type namespaceLabels struct {
 
 	mu     sync.Mutex
 	states map[string]labelState
-}
-
-// labelState is what was last found out about a namespace.
-type labelState struct {
-	// since is when the label was set or first seen, on the monotonic clock. It is zero after the namespace was seen without the label, or deleted.
-	since time.Time
-	// isFound reports that the namespace had the label when the leadership read it first: it may be old, or have been set a moment ago by
-	// another process. What was found before decides until it has settled.
-	isFound bool
-	// confirmed are the protectors that existed when a live read found the label.
-	confirmed sets.Set[types.UID]
-	// releasingSince is when a live read found that the core releases the label.
-	releasingSince time.Time
 }
 
 // newNamespaceLabels returns the labels of a leadership; nil if the core is unknown.
@@ -90,11 +71,12 @@ func (a *Aggregator) newNamespaceLabels(l *leadership, e *exemptions, core strin
 			return counted
 		},
 		hasAny: func(ctx context.Context, namespace string) (bool, error) {
-			list := &v1alpha1.PodProtectorList{}
-			if err := a.coreReader.List(ctx, list, client.InNamespace(namespace)); err != nil {
-				return false, fmt.Errorf("list the protectors of the namespace: %w", err)
+			has, err := hasProtector(ctx, a.coreReader, namespace, l.reconciler.countsFor)
+			if has || err != nil || a.options.Shares == nil {
+				return has, err
 			}
-			return slices.ContainsFunc(list.Items, func(p v1alpha1.PodProtector) bool { return l.reconciler.countsFor(&p) }), nil
+			isOfCore := func(p *v1alpha1.PodProtector) bool { return p.Spec.ShareOf != nil && p.Spec.ShareOf.Core == core }
+			return hasProtector(ctx, a.options.Shares.GetAPIReader(), namespace, isOfCore)
 		},
 		owns: owns, enqueueProtectors: e.enqueue, retention: cmp.Or(a.options.LabelRetention, defaultLabelRetention), monotonic: a.monotonic,
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](100*time.Millisecond, time.Minute)),
@@ -102,40 +84,13 @@ func (a *Aggregator) newNamespaceLabels(l *leadership, e *exemptions, core strin
 	}
 }
 
-// isSettled reports whether the API server can be expected to review removals in the namespace of a protector, as far as the label decides.
-// wasSettled is the answer until the namespace has been read. It may be called for nil, which labels nothing.
-func (l *namespaceLabels) isSettled(p *v1alpha1.PodProtector, wasSettled bool) bool {
-	if l == nil {
-		return true
+// hasProtector reports whether a namespace of a cluster has a protector that matches.
+func hasProtector(ctx context.Context, from client.Reader, namespace string, matches func(*v1alpha1.PodProtector) bool) (bool, error) {
+	list := &v1alpha1.PodProtectorList{}
+	if err := from.List(ctx, list, client.InNamespace(namespace)); err != nil {
+		return false, fmt.Errorf("list the protectors of the namespace: %w", err)
 	}
-	l.mu.Lock()
-	state, known := l.states[p.Namespace]
-	l.mu.Unlock()
-	isConfirmed := state.confirmed.Has(p.UID)
-	if _, exists, _ := l.stored.GetByKey(p.Namespace); exists && !isConfirmed {
-		l.queue.Add(p.Namespace)
-	}
-	if !known {
-		return wasSettled
-	}
-	return isConfirmed && (state.isFound && wasSettled || l.monotonic().Sub(state.since) >= labelSettle)
-}
-
-// namespaceChanged handles a change of a namespace, its creation, or its deletion if it does not exist any more. It may be called for nil.
-func (l *namespaceLabels) namespaceChanged(namespace *metav1.PartialObjectMetadata, exists bool) {
-	if l == nil {
-		return
-	}
-	isProtected := len(l.protectors(namespace.Name)) > 0
-	switch {
-	case !isProtected && !exists:
-		l.setState(namespace.Name, nil)
-	case isProtected && (!exists || namespace.Labels[v1alpha1.LabelProtected] != "true"):
-		l.setState(namespace.Name, &labelState{})
-	}
-	if exists && isProtected && l.owns(namespace.Name) {
-		l.queue.Add(namespace.Name)
-	}
+	return slices.ContainsFunc(list.Items, func(p v1alpha1.PodProtector) bool { return matches(&p) }), nil
 }
 
 // start enqueues the namespaces with protectors, once the watch of namespaces has shown all. It may be called for nil.
@@ -217,50 +172,34 @@ func (l *namespaceLabels) processKey(ctx context.Context, namespace string) {
 func (l *namespaceLabels) process(ctx context.Context, namespace string) error {
 	protectors := l.protectors(namespace)
 	found, err := l.client.Get(ctx, namespace, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		l.setState(namespace, &labelState{})
+	if apierrors.IsNotFound(err) {
+		l.setState(namespace, &labelState{confirmed: uidsOf(protectors)})
+		l.enqueueProtectors(func(n string) bool { return n == namespace })
 		return nil
-	case err != nil:
+	}
+	if err != nil {
 		return fmt.Errorf("get namespace: %w", err)
-	case len(protectors) == 0:
+	}
+	if len(protectors) == 0 {
 		return l.release(ctx, found)
 	}
 	by := webhookconfig.ParseProtectedBy(found.Annotations[v1alpha1.AnnotationProtectedBy])
 	isLabeled := by[l.core] && found.Labels[v1alpha1.LabelProtected] == "true"
 	if !isLabeled {
 		// A watch event of this write may precede the new state.
-		l.setState(namespace, &labelState{since: l.monotonic()})
+		l.setState(namespace, &labelState{uid: found.UID, since: l.monotonic()})
 		by[l.core] = true
 		if err := l.patch(ctx, found, by); err != nil {
 			return fmt.Errorf("label namespace: %w", err)
 		}
 		l.log.Info("Labeled namespace with protectors", "namespace", namespace)
 	}
-	if wait := l.confirm(namespace, protectors, isLabeled); wait > 0 {
+	if wait := l.confirm(found, protectors, isLabeled); wait > 0 {
 		l.queue.AddAfter(namespace, wait)
 		return nil
 	}
 	l.enqueueProtectors(func(n string) bool { return n == namespace })
 	return nil
-}
-
-// confirm records that a live read found the label after the protectors were created, or that it was set. It returns how long it takes until
-// the label is settled.
-func (l *namespaceLabels) confirm(namespace string, protectors []*v1alpha1.PodProtector, wasLabeled bool) time.Duration {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	now := l.monotonic()
-	state, known := l.states[namespace]
-	if !wasLabeled || !known || state.since.IsZero() {
-		state.since, state.isFound = now, wasLabeled && !known
-	}
-	state.confirmed, state.releasingSince = sets.Set[types.UID]{}, time.Time{}
-	for _, p := range protectors {
-		state.confirmed.Insert(p.UID)
-	}
-	l.states[namespace] = state
-	return labelSettle - now.Sub(state.since)
 }
 
 // release releases the label of a namespace without protectors, in two writes.
@@ -281,7 +220,7 @@ func (l *namespaceLabels) release(ctx context.Context, found *metav1.PartialObje
 	l.mu.Lock()
 	state, now := l.states[found.Name], l.monotonic()
 	if state.releasingSince.IsZero() {
-		state = labelState{releasingSince: now}
+		state = labelState{uid: found.UID, releasingSince: now}
 		l.states[found.Name] = state
 	}
 	l.mu.Unlock()
@@ -312,15 +251,4 @@ func (l *namespaceLabels) patch(ctx context.Context, found *metav1.PartialObject
 	}
 	_, err = l.client.Patch(ctx, found.Name, types.MergePatchType, change, metav1.PatchOptions{FieldManager: "breakwater-aggregator"})
 	return err
-}
-
-// setState replaces the state of a namespace; nil forgets it.
-func (l *namespaceLabels) setState(namespace string, state *labelState) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if state == nil {
-		delete(l.states, namespace)
-		return
-	}
-	l.states[namespace] = *state
 }

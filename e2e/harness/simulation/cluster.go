@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,6 +21,8 @@ type clusterState struct {
 	countedVersion uint64
 	// restoredVersion is the version at which it continued after its last restore; 0 if it was never restored.
 	restoredVersion uint64
+	// restoredAt is when it was last restored. No cache of its API servers is older.
+	restoredAt time.Time
 }
 
 func (c *clusterState) create(resource string, object client.Object) {

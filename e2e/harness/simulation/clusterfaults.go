@@ -44,7 +44,9 @@ func (f *clusterFaults) restoreWorker(c *clusterState, s Step) {
 		c.store.Stop(coreRestoreTime)
 		c.restoredVersion = next
 	}
+	c.restoredAt = time.Now()
 	c.store.Restore(version, next, func() { f.env.judge.recordCellRestore(c.name, version) })
+	f.env.judge.recordRestoredNamespaces(c)
 	f.env.judge.recordRestoredShares(c)
 }
 
@@ -57,6 +59,7 @@ func (f *clusterFaults) restoreCore(c *clusterState, s Step) {
 	c.store.Stop(coreRestoreTime)
 	c.store.Restore(version, last+coreVersionBump, func() { f.env.judge.recordLostDecisions(c.name, version, shown) })
 	c.restoredVersion = last + coreVersionBump
+	f.env.judge.recordRestoredGuards(c)
 	leases, _ := c.store.List("leases", "")
 	f.env.judge.recordRestoredShards(c.name, leases)
 	f.env.judge.recordRestoredCellObjects(c)

@@ -43,6 +43,9 @@ func (cv *convergence) calmProblem() string {
 				if term := parseVersion(cell.Aggregation.TermVersion); term < core.restoredVersion {
 					return fmt.Sprintf("protector %s has counts of %s of a leadership that began at %d, before the core was restored", p.Name, worker.name, term)
 				}
+				if problem := cv.env.unguarded(worker, p); problem != "" {
+					return problem
+				}
 				if cell.Aggregation.InTransition { // a new leader of the cell would begin the transition again
 					return fmt.Sprintf("protector %s counts the pods of %s by an earlier spec as well", p.Name, worker.name)
 				}

@@ -45,6 +45,11 @@ func TestShareSeedIsDeterministic(t *testing.T) {
 	playTwice(t, []uint64{2, 6, 62, 125, 192}, simulation.DrawShares)
 }
 
+// In these seeds, webhooks have the scope Protected, with shards (3) and shares (12).
+func TestScopeSeedIsDeterministic(t *testing.T) {
+	playTwice(t, []uint64{1, 3, 12}, simulation.DrawScope)
+}
+
 func playTwice(t *testing.T, all []uint64, draw func(seed uint64) simulation.Scenario) {
 	t.Helper()
 	runs := 2

@@ -22,6 +22,9 @@
 // protectors name Rollouts whose scales select pods of one color, and only a change of the status moves the selector to the other color. The
 // oracle is in judge_owners.go.
 //
+// DrawScope plays seeds of Draw, DrawShared and DrawShares in which API servers have removals reviewed only in namespaces with the label of
+// aggregators (scope.go). judge_scope.go states which removals may go without a review.
+//
 // Each of the following happens in a fraction of the seeds. Clients relabel pods with a review (relabels.go), retry removals that never
 // take effect (renewals.go) and remove pods by force (force.go). Protectors use all criteria and exempt pods (criteria.go). Clocks are
 // minutes off where protectors count by age (youngclocks.go). Cells are deleted and recreated, and the pods of silent cells are discounted

@@ -83,6 +83,9 @@ func (sc *shareChecks) calmProblem() string {
 			return problem
 		}
 		for _, worker := range sc.env.workers {
+			if problem := sc.env.unguarded(worker, p.PodProtector); problem != "" {
+				return problem
+			}
 			decides, in := p.PodProtector, p.core
 			if share := sc.shareOf(worker, p); share != nil {
 				decides, in = share, worker

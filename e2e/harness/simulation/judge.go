@@ -5,6 +5,7 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -42,6 +43,8 @@ type judge struct {
 	liveness *livenessJudge
 	// stalls are the stalls of processes.
 	stalls *stalls
+	// scopes judges which removals an API server does not have reviewed, for lack of a label; nil in scenarios of scope All.
+	scopes *scopeJudge
 	// shares judges protectors with shares, and all others in the same scenario, instead of the other parts; nil in other scenarios.
 	shares *shareJudge
 }
@@ -62,6 +65,9 @@ func newJudge(s Scenario, trace *Trace) *judge {
 	}
 	if s.Shares {
 		j.shares = newShareJudge(j.history, j.report)
+	}
+	if s.Scope.Protected {
+		j.scopes = newScopeJudge(j.report)
 	}
 	j.liveness = newLiveness(s.Storm, j.history, j.report)
 	j.decreases = newDecreases(s, j.report, j.stalls, sources)
@@ -85,6 +91,9 @@ func (j *judge) recordCellEvent(cell string, e *apiserver.Event) {
 	if e.Kind.Kind == "Pod" {
 		j.history.podCells[e.New.GetUID()] = cell
 		j.shares.judgePodChange(cell, j.effects.effecting[cell], func() { j.effects.judgePodChange(cell, t, e) })
+	}
+	if space, ok := e.New.(*corev1.Namespace); ok {
+		j.scopes.recordNamespace(cell, space, e)
 	}
 	if share, ok := e.New.(*v1alpha1.PodProtector); ok {
 		j.shares.recordShare(cell, share, e)
@@ -110,6 +119,9 @@ func (j *judge) recordCoreEvent(core string, e *apiserver.Event) {
 		j.lifecycles.recordSource(core, e)
 	}
 	p, ok := e.New.(*v1alpha1.PodProtector)
+	if ok {
+		j.scopes.recordProtector(core, p, e)
+	}
 	switch {
 	case ok && j.shares != nil:
 		j.shares.recordProtector(core, p, e)

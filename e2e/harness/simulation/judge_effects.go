@@ -36,6 +36,10 @@ func (j *effectJudge) judgePodChange(cell string, t *cellHistory, e *apiserver.E
 		return
 	}
 	j.report.counts.Effective++
+	if r.bypass != nil {
+		j.judgeBypass(t, r, line, *before, after, e.Version)
+		return
+	}
 	for _, key := range j.history.sortedProtectors() {
 		w := j.history.protectors[key]
 		if r.relabel != nil && !j.isRelabelCharged(t, w, r, *before, e.Version) || r.update != nil && !j.isRestartCharged(t, w, r, *before, line) {

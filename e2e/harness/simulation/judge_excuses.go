@@ -25,6 +25,8 @@ const (
 	lossUnguarded Excuse = "a pod was restarted by an update that the protector does not guard"
 	// "An update that is overdue": the reservation is dropped after updateTimeoutSeconds.
 	lossOverdue Excuse = "a pod was restarted by an update that was given up"
+	// docs/how-to/install.md, "What depends on the webhook": the API server does not have it reviewed, and the protector says so, or cannot know it yet.
+	lossUnlabeled Excuse = "a pod was removed in a namespace without the label of namespaces with protectors"
 	// docs/concepts/overview.md: an aggregationSelector counts pods that may be removed at any time.
 	lossUncovered Excuse = "a pod went that a protector counts and does not protect"
 	// "Break-glass removals": they go below the floor, and later decisions account for them by their reservations.

@@ -50,6 +50,8 @@ type Counts struct {
 	Forced int
 	// Alone counts removals that took effect while their cell could not reach the core. ShareSteps counts changes of the shares that protectors record.
 	Alone, ShareSteps int
+	// Unreviewed counts requests that an API server did not have reviewed, for lack of the label of their namespace.
+	Unreviewed int
 }
 
 // Add adds other counts.
@@ -70,5 +72,6 @@ func (c *Counts) Add(other Counts) {
 	c.Forced += other.Forced
 	c.Alone += other.Alone
 	c.ShareSteps += other.ShareSteps
+	c.Unreviewed += other.Unreviewed
 	c.Excused.add(other.Excused)
 }

@@ -117,7 +117,7 @@ func (j *shareJudge) judgePodChange(cell string, r *removal, change func()) {
 		after := j.available(p)
 		switch floor := p.floors.lowestSince(time.Now().Add(-requestLimit - time.Second)); {
 		case after >= before[p]:
-		case !isRemoval || isForced || j.isByReadinessRace(cell, p, r) || p.wasReviewedBeforeDrop(r):
+		case !isRemoval || isForced || r != nil && r.bypass != nil || j.isByReadinessRace(cell, p, r) || p.wasReviewedBeforeDrop(r):
 			p.died += before[p] - after
 		case after+p.died < floor:
 			j.report.fail("after a removal in %s, %d pods are available for protector %s and %d have died, floor %d", cell, after, p.name(), p.died, floor)

@@ -120,6 +120,7 @@ func (ps *processes) startAggregator(name, core, cell string) *process {
 			}
 			options.Membership, options.Interest = membership, p.interest
 		}
+		options.ReportGaps, options.LabelRetention = ps.env.scenario.Scope.Protected, ps.env.scenario.Scope.Retention
 		if err := p.setUpShares(mgr, core, &options); err != nil {
 			return err
 		}

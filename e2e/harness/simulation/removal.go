@@ -66,6 +66,8 @@ type removal struct {
 	overriddenDenial removals.VerdictReason
 	// stored reports whether the update is stored. The judge owns it.
 	stored bool
+	// bypass is why no webhook was called; nil if that is not for lack of the label of a namespace.
+	bypass *bypass
 	// openKeys are the pods whose removal is admitted and not finished. The judge owns it.
 	openKeys []openKey
 }
@@ -85,7 +87,7 @@ func (c *clusterState) executeRemoval(r *removal) string {
 		if !ok {
 			panic("simulation: not a pod")
 		}
-		r.uid, r.reviewed = pod.UID, nil
+		r.uid, r.reviewed, r.bypass = pod.UID, nil, nil
 		result := c.admit(ctx, r, pod)
 		if result == "" {
 			result = c.applyRemoval(ctx, r, pod)
@@ -104,7 +106,7 @@ func (c *clusterState) executeRemoval(r *removal) string {
 func (c *clusterState) admit(ctx context.Context, r *removal, pod *corev1.Pod) string {
 	finished := pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
 	costs := pod.DeletionTimestamp == nil && !finished && pod.Spec.NodeName != ""
-	if r.evict || costs && r.isReviewed(pod) {
+	if (r.evict || costs && r.isReviewed(pod)) && c.selectsNamespace(r, pod) {
 		// The API server reviews a deletion without a grace period once to begin it and once to end it.
 		reviews := 1
 		if !r.evict && r.grace == 0 && r.relabel == nil && r.update == nil {

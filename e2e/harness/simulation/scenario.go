@@ -37,6 +37,8 @@ type Scenario struct {
 	Topology TopologyPlan
 	// Updates gives pods containers that clients update; see updates.go.
 	Updates bool
+	// Scope makes the webhooks of the cells depend on a label of namespaces; see scope.go.
+	Scope ScopePlan
 }
 
 // ProtectorPlan describes a protector of the pods with a label.
@@ -115,6 +117,9 @@ func (s Scenario) String() string {
 	}
 	if s.Topology.Runs {
 		fmt.Fprintf(&b, "topology %+v\n", s.Topology)
+	}
+	if s.Scope.Protected {
+		fmt.Fprintf(&b, "scope %+v\n", s.Scope)
 	}
 	for _, w := range s.Workloads {
 		if w.Labelled {

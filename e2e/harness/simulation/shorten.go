@@ -41,6 +41,7 @@ func (s Scenario) reductions() []Scenario {
 	add(s.Kept && !s.Shares, func(s *Scenario) { s.Kept = false })
 	add(s.Shared && s.AggregatorsPerCell == 1, func(s *Scenario) { s.Shared = false })
 	add(s.Generated, func(s *Scenario) { s.Generated = false })
+	add(s.Scope.Lag > 0, func(s *Scenario) { s.Scope.Lag = 0 })
 	add(len(s.Brake.Sources) > 1, func(s *Scenario) { s.Brake.Sources = s.Brake.Sources[:len(s.Brake.Sources)/2] })
 	add(len(s.Brake.Sources) > 0, func(s *Scenario) { s.Brake.Sources = s.Brake.Sources[1:] })
 	add(s.Topology.Runs, func(s *Scenario) { *s = s.withoutTopology() })

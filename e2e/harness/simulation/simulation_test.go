@@ -53,6 +53,9 @@ func TestShareSeeds(t *testing.T) { runSeeds(t, *seeds/2, simulation.DrawShares)
 // Operators' objects control workloads, and selectors in the status of a scale move.
 func TestOwnerSeeds(t *testing.T) { runSeeds(t, *seeds/3, simulation.DrawOwners) }
 
+// Webhooks have the scope Protected, and namespaces lose their label.
+func TestScopeSeeds(t *testing.T) { runSeeds(t, *seeds/3, simulation.DrawScope) }
+
 func runSeeds(t *testing.T, seeds int, draw func(seed uint64) simulation.Scenario) {
 	t.Helper()
 	scheme := simulation.NewScheme()

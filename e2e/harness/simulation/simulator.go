@@ -84,8 +84,11 @@ func (sim *simulator) populate() {
 	for _, plan := range sim.env.scenario.Protectors {
 		sim.env.cores[plan.Core%len(sim.env.cores)].create("podprotectors", plan.object())
 	}
-	if sim.env.scenario.Shares {
+	if sim.env.scenario.Shares || sim.env.scenario.Scope.Protected {
 		sim.processes.createCoreUIDs()
+	}
+	if sim.env.scenario.Scope.Protected {
+		sim.processes.createScope()
 	}
 	if sim.env.scenario.Generated {
 		sim.collector = startCollector(sim.env)

@@ -96,6 +96,9 @@ const (
 	SetCoreOutage StepKind = "set what a protector does in an outage of the core"
 	DeleteShare   StepKind = "delete a share"
 
+	RemoveLabel       StepKind = "remove the label of a namespace with protectors"
+	RecreateNamespace StepKind = "delete a namespace of a cell, and create it again"
+
 	DeleteCell   StepKind = "delete a Cell"
 	CreateCell   StepKind = "create a Cell again"
 	KillTopology StepKind = "kill the topology controller"

@@ -35,6 +35,8 @@ func (sim *simulator) addSteps() {
 	steps.add(sim.protectors.applyProtectorStep, LoseOne, DeleteProtector, CreateProtector)
 	sim.sources.addSteps(steps)
 	steps.addNumbered(sim.cellObjects.changeCell, DeleteCell, CreateCell)
+	steps.add(sim.workloads.removeLabel, RemoveLabel)
+	steps.add(sim.workloads.recreateNamespace, RecreateNamespace)
 	(&shareFaults{env: sim.env, processes: sim.processes}).addSteps(steps)
 	(&processFaults{env: sim.env, processes: sim.processes}).addSteps(steps)
 	(&clusterFaults{env: sim.env, processes: sim.processes}).addSteps(steps)

@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -39,15 +40,19 @@ func Kinds() []Kind {
 		{eventsv1.SchemeGroupVersion.WithKind("Event"), "events", true, func() client.Object { return &eventsv1.Event{} }},
 		{corev1.SchemeGroupVersion.WithKind("Namespace"), Namespaces, false, func() client.Object { return &corev1.Namespace{} }},
 		{corev1.SchemeGroupVersion.WithKind("ConfigMap"), "configmaps", true, func() client.Object { return &corev1.ConfigMap{} }},
+		{admissionregistrationv1.SchemeGroupVersion.WithKind("ValidatingWebhookConfiguration"), WebhookConfigurations, false,
+			func() client.Object { return &admissionregistrationv1.ValidatingWebhookConfiguration{} }},
 		{schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}, "customresourcedefinitions", false, newMetadata},
 		{Application(), "applications", true, newMetadata},
 	}, operatedKinds()...)
 }
 
-// Namespaces is the resource of namespaces, and Policies that of ProtectionPolicies.
+// Namespaces is the resource of namespaces, Policies that of ProtectionPolicies, and WebhookConfigurations that of
+// ValidatingWebhookConfigurations.
 const (
-	Namespaces = "namespaces"
-	Policies   = "protectionpolicies"
+	Namespaces            = "namespaces"
+	Policies              = "protectionpolicies"
+	WebhookConfigurations = "validatingwebhookconfigurations"
 )
 
 // Application returns a kind that owns workloads.

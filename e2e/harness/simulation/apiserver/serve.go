@@ -304,6 +304,9 @@ func (h handler) patch(c *call) (any, error) {
 		if object.GetUID() != stored.GetUID() {
 			return h.uidConflict(c)
 		}
+		if object.GetResourceVersion() != stored.GetResourceVersion() {
+			return apierrors.NewConflict(h.store.group(c.kind.Resource), c.key.Name, errors.New("the object has been modified"))
+		}
 		replace(stored, object, c.subresource == "status")
 		return nil
 	})

@@ -114,6 +114,22 @@ func (s *Store) Get(resource string, key types.NamespacedName) (client.Object, e
 	return clone(object), nil
 }
 
+// GetAt returns an object as a cache shows it that is behind: as it was at an earlier time. The caller must not change it. ok is false if it did not
+// exist then.
+func (s *Store) GetAt(resource string, key types.NamespacedName, at time.Time) (object client.Object, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range s.history {
+		if e.At.After(at) {
+			break
+		}
+		if e.Kind.Resource == resource && client.ObjectKeyFromObject(e.New) == key {
+			object, ok = e.New, e.Type != watch.Deleted
+		}
+	}
+	return object, ok
+}
+
 // List returns copies of the objects of a resource, sorted by name, and the version of the list. The namespace "" selects all.
 func (s *Store) List(resource, namespace string) ([]client.Object, uint64) {
 	s.mu.Lock()

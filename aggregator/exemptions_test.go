@@ -1,0 +1,144 @@
+package aggregator
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+)
+
+// unreadExemptions returns exemptions that have read nothing.
+func unreadExemptions(t *testing.T) *exemptions {
+	t.Helper()
+	config := &rest.Config{Host: "https://127.0.0.1:1"}
+	e, err := newExemptions("cell-a", kubernetes.NewForConfigOrDie(config), metadata.NewForConfigOrDie(config), func(func(string) bool) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// A protector would otherwise be Ready for a moment in a namespace that has no label.
+func TestFirstCountWaitsForTheNamespaces(t *testing.T) {
+	unread, denied := unreadExemptions(t), unreadExemptions(t)
+	problem := "allow it"
+	denied.problem.Store(&problem)
+	counted := v1alpha1.Aggregation{CountedSpec: "1", Holder: "a"}
+	void := counted
+	void.Void = true
+	for name, c := range map[string]struct {
+		exemptions *exemptions
+		stored     v1alpha1.Aggregation
+		ofShares   bool
+		want       bool
+	}{
+		"a new protector":                   {unread, v1alpha1.Aggregation{}, false, true},
+		"an entry without counts":           {unread, v1alpha1.Aggregation{Holder: "a", TargetProblem: "x"}, false, true},
+		"counts from before a restore":      {unread, void, false, true},
+		"a protector that is counted":       {unread, counted, false, false},
+		"namespaces that cannot be read":    {denied, v1alpha1.Aggregation{}, false, false},
+		"a share, which does not report it": {unread, v1alpha1.Aggregation{}, true, false},
+		"exemptions are not reported":       {nil, v1alpha1.Aggregation{}, false, false},
+	} {
+		r := &reconciler{exemptions: c.exemptions, ofShares: c.ofShares}
+		got, err := r.awaitNamespaces(t.Context(), &aggregation{stored: v1alpha1.PodProtectorCell{Aggregation: c.stored}})
+		if err != nil || got != c.want {
+			t.Errorf("%s: awaitNamespaces() = %v, %v, want %v", name, got, err, c.want)
+		}
+	}
+}
+
+// An API server whose etcd was restored to before the label continues a watch, and never shows that the label is missing.
+func TestNamespacesAreListedAgainAfterABrokenWatch(t *testing.T) {
+	source := continuous(
+		func(context.Context, metav1.ListOptions) (runtime.Object, error) {
+			return &metav1.PartialObjectMetadataList{}, nil
+		},
+		func(context.Context, metav1.ListOptions) (watch.Interface, error) { return watch.NewFake(), nil },
+	)
+	timeout := int64(300)
+	open := func() error {
+		_, err := source.WatchWithContext(t.Context(), metav1.ListOptions{ResourceVersion: "7", TimeoutSeconds: &timeout})
+		return err
+	}
+	if _, err := source.ListWithContext(t.Context(), metav1.ListOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := open(); err != nil {
+		t.Errorf("watch after a list: %v, want none", err)
+	}
+	if err := open(); !apierrors.IsResourceExpired(err) {
+		t.Errorf("watch after one that broke off: %v, want that its version has expired", err)
+	}
+}
+
+// labelsOfShares returns the labels of a cell in which a share outlives its protector, for its core or for its shares.
+func labelsOfShares(t *testing.T, core string, ofShares bool) *namespaceLabels {
+	t.Helper()
+	share := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: types.UID("a")}}
+	share.Spec.ShareOf = &v1alpha1.ShareOf{Core: "core", Cell: "cell-a", Name: "web"}
+	cell := fake.NewClientBuilder().WithScheme(clusters.Scheme()).WithObjects(share).Build()
+	a := &Aggregator{
+		options: Options{Shares: readCluster{reader: cell}}, monotonic: time.Now, coreReader: fake.NewClientBuilder().WithScheme(clusters.Scheme()).Build(),
+		metadataClient: metadata.NewForConfigOrDie(&rest.Config{Host: "https://127.0.0.1:1"}),
+	}
+	l := &leadership{reconciler: &reconciler{cell: "cell-a", ofShares: ofShares}}
+	labels := a.newNamespaceLabels(l, unreadExemptions(t), core, func(string) bool { return true })
+	t.Cleanup(labels.queue.ShutDown)
+	return labels
+}
+
+// readCluster is a cluster that is only read.
+type readCluster struct {
+	cluster.Cluster
+	reader client.Reader
+}
+
+func (c readCluster) GetAPIReader() client.Reader { return c.reader }
+
+func TestLabelStaysForAShareThatOutlivesItsProtector(t *testing.T) {
+	for core, want := range map[string]bool{"core": true, "another": false} {
+		if got, err := labelsOfShares(t, core, false).hasAny(t.Context(), "shop"); err != nil || got != want {
+			t.Errorf("hasAny() for %s = %v, %v, want %v", core, got, err, want)
+		}
+	}
+}
+
+func TestShareIsLabeledByItsOwnAggregator(t *testing.T) {
+	labels := labelsOfShares(t, "cell", true)
+	e := unreadExemptions(t)
+	e.labels = labels
+	r := &reconciler{cell: "cell-a", ofShares: true, exemptions: e}
+	share := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: types.UID("a")}}
+	entry := &v1alpha1.PodProtectorCell{}
+	if _, err := r.setExemption(t.Context(), &aggregation{p: share, cell: entry}); err != nil || entry.Aggregation.Exempt != "" {
+		t.Errorf("setExemption() = %v with %q, want that a share reports nothing", err, entry.Aggregation.Exempt)
+	}
+	if labels.queue.Len() != 1 {
+		t.Error("the namespace of a new share is not due to be labeled, want that it is")
+	}
+}
+
+func TestQueueOfLabelsEndsWithItsLeadership(t *testing.T) {
+	e := unreadExemptions(t)
+	e.labels = labelsOfShares(t, "core", false)
+	e.shutDown() // before it runs
+	if !e.labels.queue.ShuttingDown() {
+		t.Error("the queue continues after the end of the leadership, want that it is shut down")
+	}
+	(*exemptions)(nil).shutDown()
+}
