@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -131,7 +132,7 @@ func certManagerProblem(clientset kubernetes.Interface) string {
 	_, err := clientset.Discovery().ServerResourcesForGroupVersion("cert-manager.io/v1")
 	switch {
 	case apierrors.IsNotFound(err):
-		return "it is not installed: install it, or install the charts with tls.mode=self-signed"
+		return "it is not installed: the charts make their own certificates (tls.mode=self-signed, the default)"
 	case err != nil:
 		return err.Error()
 	}
@@ -140,15 +141,10 @@ func certManagerProblem(clientset kubernetes.Interface) string {
 
 // installProblem names the permissions that an installation of the charts needs and the user does not have.
 func installProblem(ctx context.Context, clientset kubernetes.Interface) string {
-	wanted := []doctor.Permission{
-		{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}, {Group: "rbac.authorization.k8s.io", Resource: "clusterroles"},
-		{Group: "rbac.authorization.k8s.io", Resource: "clusterrolebindings"}, {Group: "admissionregistration.k8s.io", Resource: "validatingwebhookconfigurations"},
-		{Resource: "namespaces"}, {Resource: "secrets"}, {Resource: "services"}, {Resource: "serviceaccounts"}, {Group: "apps", Resource: "deployments"},
-	}
+	wanted := check.InstalledResources()
 	missing, errs := make([]string, len(wanted)), make([]error, len(wanted))
-	forEachConcurrently(wanted, func(i int, one doctor.Permission) {
-		one.Verb = "create"
-		allowed, err := isAllowed(ctx, clientset, &one)
+	forEachConcurrently(wanted, func(i int, one schema.GroupResource) {
+		allowed, err := isAllowed(ctx, clientset, &doctor.Permission{Verb: "create", Group: one.Group, Resource: one.Resource})
 		if errs[i] = err; err == nil && !allowed {
 			missing[i] = one.Resource
 		}
