@@ -71,11 +71,11 @@ func (r *reconciler) aggregate(ctx context.Context, key types.NamespacedName, p 
 		r.resolveTarget,      // rule 13: a target that cannot be read keeps its last replicas
 		r.checkSelector,      // rule 9: a malformed selector is not counted, and the webhook denies
 		r.coverPods,          // rule 12: the domains of the pods must be known
-		r.awaitNamespaces,    // rule 19: a protector is not Ready before it is known whether its namespace is guarded
+		r.awaitNamespaces,    // rule 14: a protector is not Ready before it is known whether its namespace is guarded
 		r.observePods,        // rules 4, 5: a count and the states of the reservations, from one snapshot
 		r.setCounts,          // rule 4(a): the counts of that snapshot
 		r.setExpectation,     // rules 13, 16: what workloads request
-		r.setExemption,       // rule 19: a namespace whose removals are not checked is not guarded
+		r.setExemption,       // rule 14: a namespace whose removals are not checked is not guarded
 		r.stampCounts,        // rule 5: epoch, holder and version
 		r.settleReservations, // rules 4(a), 4(b): in the write that sets the counts
 	} {

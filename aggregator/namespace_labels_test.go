@@ -128,7 +128,9 @@ func TestLabelThatWasLostSettlesAgain(t *testing.T) {
 	}
 	for name, lose := range map[string]func(l *labeler, uid types.UID){
 		"recreated, and the watch is late": func(l *labeler, _ types.UID) {
-			l.states[namespace] = labelState{uid: "former", confirmed: l.states[namespace].confirmed}
+			former := l.states[namespace]
+			former.uid = "former"
+			l.states[namespace] = former
 		},
 		"recreated":               func(l *labeler, _ types.UID) { l.namespaceChanged(unlabeled("former"), true) },
 		"removed, and set again":  func(l *labeler, uid types.UID) { l.namespaceChanged(unlabeled(uid), true) },

@@ -34,7 +34,7 @@ type spaceChange struct {
 	by      string
 }
 
-func TestBypassIsExcusedOnlyByDocumentedLimits(t *testing.T) {
+func TestTheJudgeExcusesOnlyDocumentedBypasses(t *testing.T) {
 	const aggregator = "aggregator-0"
 	created, labeled := spaceChange{watch.Added, false, user}, spaceChange{watch.Modified, true, aggregator}
 	for name, c := range map[string]struct {
@@ -56,7 +56,7 @@ func TestBypassIsExcusedOnlyByDocumentedLimits(t *testing.T) {
 	}
 }
 
-func TestProtectorIsGuardedByValidCountsThatSaySo(t *testing.T) {
+func TestTheJudgeReadsWhichProtectorsAreGuarded(t *testing.T) {
 	for name, c := range map[string]struct {
 		a    v1alpha1.Aggregation
 		want bool
