@@ -78,7 +78,8 @@ func (n *night) freezeCore() {
 	}
 
 	output, code := runPlugin(n.fixture, n.cell, "explain", "pod/"+n.pod())
-	expectOutput(n.fixture, output, code, 1, "known so far: pod "+n.Namespace+"/"+n.pod()+" exists in cell "+n.cell.Name, "the verdict is unknown", "does not answer")
+	expectOutput(n.fixture, output, code, 1, "the verdict is unknown", "does not answer",
+		"known so far: pod "+n.Namespace+"/"+n.pod()+" exists in cell "+n.cell.Name)
 	output, code = runPlugin(n.fixture, n.cell, "explain", "pod/"+n.pod(), "--ask")
 	expectOutput(n.fixture, output, code, 2, silent)
 	n.expectProblem(problem{where: "core", check: "apiserver", runbook: "core-down", found: "It does not answer"})
@@ -135,7 +136,8 @@ func (n *night) deleteConfiguration() {
 	}
 
 	n.waitForCondition(v1alpha1.ConditionGuarded, metav1.ConditionFalse, v1alpha1.ReasonWebhookMissing)
-	expectFragments(n.fixture, pluginOutput(n.fixture, "status"), "not guarded Removals in "+n.cell.Name+" are not checked: its pods can be removed without limit. -> docs/runbooks/cell-unguarded.md")
+	expectFragments(n.fixture, pluginOutput(n.fixture, "status"), "not guarded Removals in "+n.cell.Name+
+		" are not checked: its pods can be removed without limit. -> docs/runbooks/cell-unguarded.md")
 	expectFragments(n.fixture, pluginOutput(n.fixture, "cells"), n.cell.Name+" notGuarded yes NO", "Guarded False WebhookMissing")
 	if column := n.guardedColumn(); column != "False" {
 		n.Errorf("kubectl get cells shows Guarded %q, want False", column)
@@ -204,16 +206,18 @@ func (n *night) revokeTokens() {
 	n.expectCodes(before, map[string]int{"429": refused})
 	output, code := runPlugin(n.fixture, n.cell, "explain", "pod/"+n.pod(), "--ask")
 	expectOutput(n.fixture, output, code, 3, "allowed", "Answer of the API server: denied with code 429", "credentials")
-	if err := n.EvictPod(n.cell, n.pod()); !apierrors.IsTooManyRequests(err) || !strings.Contains(err.Error(), `cannot be read from cell "`+n.cell.Name+`": `+rejected) {
-		n.Errorf("an eviction ended with %v, want a refusal because %s", err, rejected)
+	unread := `cannot be read from cell "` + n.cell.Name + `": ` + rejected
+	if err := n.EvictPod(n.cell, n.pod()); !apierrors.IsTooManyRequests(err) || !strings.Contains(err.Error(), unread) {
+		n.Errorf("an eviction ended with %v, want a refusal with %q", err, unread)
 	}
 	if left := n.CountExistingPods(); left != pods {
 		n.Errorf("%d of %d pods remain", left, pods)
 	}
 
 	n.waitForCondition(v1alpha1.ConditionConnected, metav1.ConditionFalse, v1alpha1.ReasonUnauthorized)
-	const cause = "does not accept the credentials of the kubeconfig: put new ones into the Secret"
-	n.expectProblem(problem{where: "core", check: "cells", found: "Cell " + n.cell.Name + ": Connected=False (Unauthorized)", cause: cause})
+	cause := n.worker.RESTConfig().Host + " does not accept the credentials of the kubeconfig: put new ones into the Secret"
+	disconnected := "Cell " + n.cell.Name + ": Connected=False (Unauthorized)"
+	n.expectProblem(problem{where: "core", check: "cells", runbook: "cell-guard-unknown", found: disconnected, cause: cause})
 	expectFragments(n.fixture, pluginOutput(n.fixture, "cells"), n.cell.Name+" notConnected NO", cause)
 	expectFragments(n.fixture, pluginOutput(n.fixture, "status"), "guard unknown It is unknown whether removals in "+n.cell.Name+" are checked")
 
