@@ -78,10 +78,11 @@ func (s *chargeReserver) reserveAll(ctx context.Context, charges []removal.Charg
 	return answer
 }
 
-// checkCores returns the refusal that reserveAll would return for a core that is known not to answer, before any request is sent.
+// checkCores returns the refusal that reserveAll would return for a core that is known not to answer, or not to accept the credentials, before any request
+// is sent.
 func (s *chargeReserver) checkCores(charges []removal.Charge, r removal.Request) *removal.Answer {
 	for _, c := range charges {
-		if err := s.cores.named(c.Core).reserver.probe.err(); err != nil && !c.Vanished {
+		if err := s.cores.named(c.Core).reserver.probe.knownErr(); err != nil && !c.Vanished {
 			refusal := denyUnreserved(charges, c, r, err)
 			return &refusal
 		}
@@ -123,6 +124,9 @@ func verdictOf(c removal.Charge, result opResult) quota.Verdict {
 func clientReason(err error) string {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		return "no answer in time"
+	}
+	if apierrors.IsUnauthorized(err) {
+		return errRejected.Error()
 	}
 	if request := (*url.Error)(nil); errors.As(err, &request) {
 		err = request.Err // the address of the request belongs only in the log

@@ -78,7 +78,8 @@ func (r *reserver) enqueue(ctx context.Context, key types.NamespacedName, op his
 	defer end()
 	op.spans = spans
 	result, err := r.batches.Do(ctx, key, op)
-	if err != nil && apierrors.ReasonForError(err) == metav1.StatusReasonUnknown { // it is no answer of an API server
+	// The reason is unknown if the error is no answer of an API server.
+	if reason := apierrors.ReasonForError(err); err != nil && (reason == metav1.StatusReasonUnknown || reason == metav1.StatusReasonUnauthorized) {
 		r.probe.probe.Suspect()
 	}
 	return result, err

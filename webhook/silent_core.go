@@ -24,6 +24,9 @@ func (e silentCoreError) Error() string {
 	return fmt.Sprintf("core cluster %q has been unreachable since %sZ", e.core, e.since.UTC().Format(time.TimeOnly))
 }
 
+// errRejected is the error of a request whose credentials an API server does not accept. The text is for users.
+var errRejected = errors.New("its API server does not accept the credentials of the webhook")
+
 // coreProbe knows whether a core answers, and ends requests to it when it does not: they would only use up the time of their callers.
 type coreProbe struct {
 	core string
@@ -35,6 +38,17 @@ type coreProbe struct {
 func (p coreProbe) err() error {
 	if since, isSilent := p.probe.SilentSince(); isSilent {
 		return silentCoreError{core: p.core, since: since}
+	}
+	return nil
+}
+
+// knownErr returns the error that a request to the core is known to get: that of err, or that the core does not accept the credentials.
+func (p coreProbe) knownErr() error {
+	if err := p.err(); err != nil {
+		return err
+	}
+	if p.probe.IsRejected() {
+		return errRejected
 	}
 	return nil
 }

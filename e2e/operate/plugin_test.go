@@ -231,7 +231,7 @@ func TestDenialsForUnknownCellAreShown(t *testing.T) {
 }
 
 func TestWorkerContextFindsCore(t *testing.T) {
-	claim(t, "the error in a worker context names the flag to use, and finds the core with it", func(l *fixture) {
+	claim(t, "the error in the context of a worker that names no core, and whose Cell names no cluster, names the flag to use", func(l *fixture) {
 		worker := l.Federation().Workers()[0].Name()
 		command := kubectlBreakwater(l, "status", "--context", worker)
 		out, err := command.CombinedOutput()

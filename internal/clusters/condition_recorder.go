@@ -2,6 +2,7 @@ package clusters
 
 import (
 	"context"
+	"strings"
 	"unicode"
 	"unicode/utf8"
 
@@ -41,11 +42,15 @@ func (r ConditionRecorder) RecordChanges(ctx context.Context, object client.Obje
 	}
 }
 
-// Sentence turns an error into a sentence for the user, of about 1,000 bytes at most. Some errors have no text.
+// Sentence turns an error into a sentence for the user, of about 1,000 bytes at most. Some errors have no text, and some
+// begin with an address, which stays as it is.
 func Sentence(err error) string {
 	text := webhookconfig.RedactCallerTokens(err.Error())
 	if text == "" {
 		return "Unknown error."
+	}
+	if strings.HasPrefix(text, "https://") {
+		return Truncate(text, 1000) + "."
 	}
 	first, width := utf8.DecodeRuneInString(text)
 	return string(unicode.ToUpper(first)) + Truncate(text[width:], 1000) + "."

@@ -14,6 +14,7 @@ func TestSentence(t *testing.T) {
 		"x":                       "X.",
 		"cut":                     "Cut.",
 		"übel":                    "Übel.",
+		"https://a answers":       "https://a answers.",
 		"\xff":                    "\uFFFD.",
 		strings.Repeat("a", 2000): "A" + strings.Repeat("a", 997) + "....",
 	} {

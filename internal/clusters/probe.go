@@ -36,7 +36,7 @@ type Probe struct {
 
 	up, ahead *prometheus.Desc
 
-	// suspected is signalled when a request got no answer, so that the API server is probed soon.
+	// suspected is signalled when Suspect is called, so that the API server is probed soon.
 	suspected chan struct{}
 
 	mu sync.Mutex
@@ -52,8 +52,9 @@ type Probe struct {
 
 // probeResult is the result of one probe.
 type probeResult struct {
-	// hasAnswered reports whether there was a response, up whether it says that the API server is ready.
-	hasAnswered, up bool
+	// hasAnswered reports whether there was a response, up whether it says that the API server is ready, and isRejected whether it says that the
+	// credentials are not accepted.
+	hasAnswered, up, isRejected bool
 	// ahead is how far the local clock is ahead of the API server's, with an error of half a second plus half the round trip. It is valid
 	// only if hasClock is true.
 	ahead    time.Duration
@@ -61,8 +62,8 @@ type probeResult struct {
 }
 
 // NewProbe returns a probe that requests the API server of a configuration at the given interval. It exports its findings as metrics of
-// these descriptions, which have constant labels: whether the API server is ready (1 or 0), and the seconds by which the local clock is
-// ahead.
+// these descriptions, which have constant labels: whether the API server is ready and accepts the credentials (1 or 0), and the seconds by which the
+// local clock is ahead.
 func NewProbe(config *rest.Config, every time.Duration, up, ahead *prometheus.Desc) (*Probe, error) {
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
@@ -116,6 +117,9 @@ func (p *Probe) record(result probeResult) (next time.Duration) {
 			p.answering, p.fallSilent = context.WithCancel(context.Background())
 		}
 		p.answered, p.unanswered = p.now(), 0
+		if result.isRejected {
+			return min(p.every, silentProbeInterval) // the credentials may be replaced at any time
+		}
 		return p.every
 	}
 	if p.unanswered++; p.unanswered == silentAfter {
@@ -124,7 +128,7 @@ func (p *Probe) record(result probeResult) (next time.Duration) {
 	return min(p.every, silentProbeInterval)
 }
 
-// Suspect has the API server probed soon, because a request got no answer.
+// Suspect has the API server probed soon, because a request got no answer, or its credentials were not accepted.
 func (p *Probe) Suspect() {
 	if p == nil {
 		return
@@ -155,7 +159,18 @@ func (p *Probe) SilentSince() (since time.Time, ok bool) {
 	return p.answered, p.unanswered >= silentAfter
 }
 
-// probe probes once. An API server that answers, but does not permit the request to /readyz, counts as ready.
+// IsRejected reports whether the API server answered the newest probe, and did not accept its credentials: no request to it succeeds.
+func (p *Probe) IsRejected() bool {
+	if p == nil {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.last != nil && p.last.isRejected
+}
+
+// probe probes once. An API server that answers, but does not permit the request to /readyz, counts as ready. One that does not accept the
+// credentials does not.
 func (p *Probe) probe(ctx context.Context) probeResult {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
@@ -169,7 +184,8 @@ func (p *Probe) probe(ctx context.Context) probeResult {
 		return probeResult{}
 	}
 	defer response.Body.Close()
-	result := probeResult{hasAnswered: true, up: response.StatusCode < http.StatusInternalServerError}
+	result := probeResult{hasAnswered: true, isRejected: response.StatusCode == http.StatusUnauthorized}
+	result.up = response.StatusCode < http.StatusInternalServerError && !result.isRejected
 	if date, err := http.ParseTime(response.Header.Get("Date")); err == nil {
 		result.ahead, result.hasClock = ahead(sent, p.now(), date)
 	}

@@ -48,15 +48,34 @@ func TestProbeReportsAPIServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.now = func() time.Time { return date.Add(time.Minute + time.Second/2) }
-	for code, want := range map[int]bool{http.StatusOK: true, http.StatusForbidden: true, http.StatusInternalServerError: false} {
+	for code, want := range map[int]probeResult{
+		http.StatusOK: {up: true}, http.StatusForbidden: {up: true}, http.StatusInternalServerError: {}, http.StatusUnauthorized: {isRejected: true},
+	} {
 		status.Store(int32(code))
-		if got, want := p.probe(t.Context()), (probeResult{hasAnswered: true, up: want, ahead: time.Minute, hasClock: true}); got != want {
+		want.hasAnswered, want.ahead, want.hasClock = true, time.Minute, true
+		if got := p.probe(t.Context()); got != want {
 			t.Errorf("answer %d: %+v, want %+v", code, got, want)
 		}
 	}
 	server.Close()
 	if found := p.probe(t.Context()); found.up || found.hasClock {
 		t.Errorf("unreachable API server: %+v, want it down", found)
+	}
+}
+
+func TestRejectedCredentialsAreProbedSoonAgain(t *testing.T) {
+	p := &Probe{every: 10 * time.Second, now: time.Now}
+	for i, step := range []struct {
+		isRejected bool
+		next       time.Duration
+	}{{false, 10 * time.Second}, {true, silentProbeInterval}, {true, silentProbeInterval}, {false, 10 * time.Second}} {
+		next := p.record(probeResult{hasAnswered: true, isRejected: step.isRejected})
+		if _, isSilent := p.SilentSince(); isSilent || p.IsRejected() != step.isRejected || next != step.next {
+			t.Errorf("step %d: silent %v, rejected %v, next probe after %v; want not silent, and %+v", i, isSilent, p.IsRejected(), next, step)
+		}
+	}
+	if (*Probe)(nil).IsRejected() {
+		t.Error("an API server that nothing probes rejects credentials")
 	}
 }
 

@@ -15,6 +15,10 @@ stage() (
 	kubectl --context worker-1 create deployment -n shop web --image web --replicas 0
 	kubectl --context worker-1 label nodes --all example.com/pool=etcd
 	kubectl --context worker-1 create namespace breakwater-system
+	# As the chart permits the aggregator.
+	kubectl --context worker-1 create clusterrole breakwater-aggregator --verb get,patch --resource namespaces
+	kubectl --context worker-1 create clusterrolebinding breakwater-aggregator --clusterrole breakwater-aggregator \
+		--serviceaccount breakwater-system:breakwater-aggregator
 	for secret in breakwater-webhook-tls breakwater-webhook-tls-ca; do
 		kubectl --context worker-1 create secret generic -n breakwater-system "$secret" --from-literal tls.crt=one --from-literal ca.crt=one
 	done
@@ -36,4 +40,5 @@ node() {
 # strike: what is left besides namespaces.
 strike() {
 	kubectl --context worker-1 label nodes --all example.com/pool-
+	kubectl --context worker-1 delete clusterrolebinding,clusterrole breakwater-aggregator
 }

@@ -77,8 +77,8 @@ func checkCell(f reporter, core string, c *v1alpha1.Cell, now time.Time) []Findi
 		return nil
 	}
 	runbook := "cell-silent"
-	if meta.IsStatusConditionFalse(c.Status.Conditions, v1alpha1.ConditionGuarded) {
-		runbook = "cell-unguarded"
+	if alarms := status.OfCell(core, c, now).Alarms; len(alarms) > 0 {
+		runbook = alarms[0].Runbook
 	}
 	return []Finding{f.finding(Problem, name+": "+problem, "For details: kubectl breakwater cells "+c.Name, runbook)}
 }

@@ -97,6 +97,10 @@ func TestJudgeReportsCores(t *testing.T) {
 			finding{"core", "cells", doctor.Problem, "never counted", "cell-silent"}},
 		"a Cell is not guarded": {ofCell(func(c *v1alpha1.Cell) { c.Status.Conditions[3].Status = metav1.ConditionFalse }),
 			finding{"core", "cells", doctor.Problem, "Guarded=False", "cell-unguarded"}},
+		"a Cell is not connected": {ofCell(func(c *v1alpha1.Cell) {
+			c.Status.Conditions[2].Status, c.Status.Conditions[3].Status = metav1.ConditionFalse, metav1.ConditionUnknown
+		}),
+			finding{"core", "cells", doctor.Problem, "Connected=False", "cell-guard-unknown"}},
 		"the token of a Cell cannot be renewed": {ofCell(func(c *v1alpha1.Cell) {
 			c.Status.Conditions = append(c.Status.Conditions, metav1.Condition{
 				Type: v1alpha1.ConditionTokenRenewed, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonRenewalFailed,
