@@ -67,7 +67,8 @@ func (*metrics) probe(registry prometheus.Registerer, cell *rest.Config, every t
 		return nil, nil
 	}
 	p, err := clusters.NewProbe(cell, every,
-		prometheus.NewDesc("breakwater_aggregator_cell_up", "1 while the API server of the cell is ready and accepts the credentials of the aggregator, else 0.", nil, nil),
+		prometheus.NewDesc("breakwater_aggregator_cell_up", "1 while the API server of the cell is ready and accepts the credentials of the aggregator, else 0.",
+			nil, nil),
 		prometheus.NewDesc("breakwater_aggregator_cell_clock_ahead_seconds", "How far the local clock is ahead of the clock of the cell's API server.", nil, nil))
 	if err != nil {
 		return nil, err

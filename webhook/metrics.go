@@ -152,7 +152,8 @@ func (m *metrics) setCertificateExpiry(certificate tls.Certificate) {
 func (m *metrics) newProbe(core string, config *rest.Config, interval time.Duration) (*clusters.Probe, error) {
 	labels := prometheus.Labels{"core": core}
 	p, err := clusters.NewProbe(config, interval,
-		prometheus.NewDesc("breakwater_webhook_core_up", "1 while the API server of a core cluster is ready and accepts the credentials of the webhook, else 0, by core cluster.", nil, labels),
+		prometheus.NewDesc("breakwater_webhook_core_up", "1 while the API server of a core cluster is ready and accepts the credentials of the webhook, "+
+			"else 0, by core cluster.", nil, labels),
 		prometheus.NewDesc("breakwater_webhook_core_clock_ahead_seconds", "Seconds by which this replica's clock is ahead of the clock of a core cluster, "+
 			"by core cluster.", nil, labels))
 	if err != nil {

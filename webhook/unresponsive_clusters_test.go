@@ -38,7 +38,7 @@ func TestUnresponsiveCoreRefusesInTime(t *testing.T) {
 		return ""
 	})
 	wantRefused(t, eviction(l, pods[0]), unreachable) // whose pod cannot be read
-	for claim, dryRun := range dryRuns() { // a dry run gets the answer of the removal (rule 8)
+	for claim, dryRun := range dryRuns() {            // a dry run gets the answer of the removal (rule 8)
 		if err := dryRun(l, pods[0]); err == nil || !strings.Contains(err.Error(), unreachable) {
 			t.Errorf("%s ends with %v while the core is silent, want the refusal of a removal", claim, err)
 		}

@@ -28,7 +28,8 @@ func (a answer) refused() bool { return a.status >= http.StatusBadRequest }
 
 // removal matches the line by which kubectl logs an answer, as of --v=6, if the request is an eviction or the deletion of a pod.
 var removal = regexp.MustCompile(
-	`I(\d{4} \d\d:\d\d:\d\d\.\d{6}) .*"Response" verb="(?:DELETE" url="\S*/pods/[^/"?]+(?:\?[^"]*)?"|POST" url="\S*/eviction(?:\?[^"]*)?") status="(\d*)[^"]*" (?:headers=.* )?milliseconds=(\d+)`)
+	`I(\d{4} \d\d:\d\d:\d\d\.\d{6}) .*"Response" ` +
+		`verb="(?:DELETE" url="\S*/pods/[^/"?]+(?:\?[^"]*)?"|POST" url="\S*/eviction(?:\?[^"]*)?") status="(\d*)[^"]*" (?:headers=.* )?milliseconds=(\d+)`)
 
 // answers returns the answers to removals of pods that kubectl logged.
 func answers(log string) []answer {
