@@ -159,6 +159,20 @@ func TestLabelThatWasLostSettlesAgain(t *testing.T) {
 	}
 }
 
+// A protector that waits for its label does not become Ready when a watch shows the end of the namespace, which may exist again.
+func TestDeletedNamespaceIsReadBeforeItNeedsNoLabel(t *testing.T) {
+	l, p := newLabeler(t, "missing"), protectorOf("missing", "a")
+	l.cached = []*v1alpha1.PodProtector{p}
+	l.namespaceChanged(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "missing", UID: "former"}}, false)
+	if l.isSettled(p, false) || !l.isSettled(p, true) || l.queue.Len() != 1 {
+		t.Error("isSettled() differs from what was reported, or no read is due, want that the namespace is read first")
+	}
+	l.must(t, l.process(t.Context(), "missing"))
+	if !l.isSettled(p, false) {
+		t.Error("isSettled() = false of a namespace that does not exist, want true")
+	}
+}
+
 // A watch that is late may not show a namespace that exists.
 func TestMissingNamespaceIsReadOnce(t *testing.T) {
 	l := newLabeler(t, "missing")

@@ -20,7 +20,8 @@ type labelState struct {
 	uid types.UID
 	// since is when the label was set or found, on the monotonic clock.
 	since time.Time
-	// isInherited reports whether the label was found in a namespace of which nothing was known. Another process may just have set it.
+	// isInherited reports whether the label was found in a namespace of which nothing was known, or the namespace was deleted and not read since.
+	// Then the protectors that reported to be guarded still do.
 	isInherited bool
 	// confirmed are the protectors that existed when a live read found the label, or that the namespace does not exist.
 	confirmed sets.Set[types.UID]
@@ -46,7 +47,7 @@ func (l *namespaceLabels) isSettled(p *v1alpha1.PodProtector, wasSettled bool) b
 	case !known:
 		return wasSettled
 	case !isConfirmed:
-		return false
+		return state.isInherited && wasSettled
 	case state.uid == "":
 		_, exists, _ := l.stored.GetByKey(p.Namespace)
 		return !exists // it has no pods, and needs no label
@@ -74,13 +75,11 @@ func (l *namespaceLabels) namespaceChanged(namespace *metav1.PartialObjectMetada
 		return
 	case !exists && known && state.uid != namespace.UID: // its successor was read before
 	case !exists:
-		l.states[namespace.Name] = labelState{confirmed: uidsOf(protectors)}
+		l.states[namespace.Name] = labelState{isInherited: true} // it may exist again: a watch is late
 	case known && state.uid != namespace.UID, namespace.Labels[v1alpha1.LabelProtected] != "true":
 		l.states[namespace.Name] = labelState{uid: namespace.UID, since: l.monotonic()}
 	}
-	if exists {
-		l.queue.Add(namespace.Name)
-	}
+	l.queue.Add(namespace.Name)
 }
 
 func uidsOf(protectors []*v1alpha1.PodProtector) sets.Set[types.UID] {

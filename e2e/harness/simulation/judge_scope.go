@@ -43,6 +43,9 @@ type spaceState struct {
 	isCreation bool
 }
 
+// maxReportTransit is how long a report may be in transit that was decided before a namespace was created or restored.
+const maxReportTransit = time.Second
+
 // bypass is a request that an API server does not have reviewed, for lack of a label.
 type bypass struct {
 	// unexcused are the protectors of the pod that reported to be guarded, and why that is not excused.
@@ -191,12 +194,16 @@ func (j *scopeJudge) judgeGap(cell, space string, guarded, seenAt time.Time) str
 	for first < last && !states[first].exists { // it needed no label
 		first++
 	}
+	transit := maxReportTransit
+	if first == 0 {
+		transit = 0 // no aggregator ran before
+	}
 	switch begin := states[first]; {
 	case !begin.isCreation && begin.by == user:
 		return "" // a client removed the label
 	case !begin.isCreation:
 		return writerOrSimulator(begin.by) + " removed the label"
-	case guarded.After(begin.at):
+	case guarded.After(begin.at.Add(transit)):
 		return fmt.Sprintf("it began to report that %s after the namespace was created or restored, without the label", guarded.Sub(begin.at))
 	default:
 		return ""

@@ -42,13 +42,14 @@ func TestTheJudgeExcusesOnlyDocumentedBypasses(t *testing.T) {
 		changes         []spaceChange
 		isExcused       bool
 	}{
-		"the label was never set":                 {2, 1, []spaceChange{created, {watch.Modified, false, user}}, false},
-		"the label is younger than the report":    {0, 2, []spaceChange{created, labeled}, false},
-		"the aggregator removed it":               {2, 1, []spaceChange{created, labeled, {watch.Modified, false, aggregator}}, false},
-		"a client removed it":                     {2, 1, []spaceChange{created, labeled, {watch.Modified, false, user}}, true},
-		"the namespace was recreated since":       {3, 2, []spaceChange{created, labeled, {watch.Deleted, true, ""}, created}, true},
-		"the report began after the recreation":   {3, 4, []spaceChange{created, labeled, {watch.Deleted, true, ""}, created, labeled}, false},
-		"the report began while it did not exist": {3, 3, []spaceChange{created, labeled, {watch.Deleted, true, ""}, created, labeled}, true},
+		"the label was never set":                   {2, 1, []spaceChange{created, {watch.Modified, false, user}}, false},
+		"the label is younger than the report":      {0, 2, []spaceChange{created, labeled}, false},
+		"the aggregator removed it":                 {2, 1, []spaceChange{created, labeled, {watch.Modified, false, aggregator}}, false},
+		"a client removed it":                       {2, 1, []spaceChange{created, labeled, {watch.Modified, false, user}}, true},
+		"the namespace was recreated since":         {3, 2, []spaceChange{created, labeled, {watch.Deleted, true, ""}, created}, true},
+		"the report began after the recreation":     {3, 5, []spaceChange{created, labeled, {watch.Deleted, true, ""}, created, labeled}, false},
+		"the report was in transit at the creation": {3, 4, []spaceChange{created, labeled, {watch.Deleted, true, ""}, created, labeled}, true},
+		"the report began while it did not exist":   {3, 3, []spaceChange{created, labeled, {watch.Deleted, true, ""}, created, labeled}, true},
 	} {
 		if got := gapAt(t, c.seenAt, c.guarded, c.changes...); (got == "") != c.isExcused {
 			t.Errorf("%s: judgeGap() = %q, want excused: %v", name, got, c.isExcused)
