@@ -2,6 +2,8 @@ package webhook
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"math"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,6 +21,19 @@ func (s coreSet) named(name string) *core {
 	for _, c := range s {
 		if c.name == name {
 			return c
+		}
+	}
+	return nil
+}
+
+// knownErr returns the error that requests to one of the cores are known to get, with the name of the core; nil if there is none.
+func (s coreSet) knownErr() error {
+	for _, c := range s {
+		switch err := c.reserver.probe.knownErr(); {
+		case errors.Is(err, errRejected):
+			return fmt.Errorf("core cluster %q: %w", c.name, err)
+		case err != nil:
+			return err
 		}
 	}
 	return nil

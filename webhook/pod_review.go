@@ -44,7 +44,7 @@ func (v *podReviewer) review(ctx context.Context, cell string, review *admission
 			return removal.DenyUnreadablePod(cell, request, errors.New(clientReason(err)))
 		}
 		if request.Pod == nil {
-			return removal.DenyNoPod(cell, request)
+			return v.denyNoPod(cell, request)
 		}
 		if why := request.FailedPrecondition(request.Pod); why != "" {
 			return removal.DenyFailedPrecondition(request, why)
@@ -66,6 +66,15 @@ func (v *podReviewer) review(ctx context.Context, cell string, review *admission
 	}
 	answer.Operation = request.Operation
 	return answer
+}
+
+// denyNoPod denies the removal of a pod that does not exist. It tells a dry run, such as that of kubectl breakwater doctor, which core is known to make
+// the webhook refuse removals of pods that exist.
+func (v *podReviewer) denyNoPod(cell string, r removal.Request) removal.Answer {
+	if err := v.decider.cores.knownErr(); err != nil && r.DryRun {
+		return removal.DenyNoPodOfDryRun(cell, r, err.Error())
+	}
+	return removal.DenyNoPod(cell, r)
 }
 
 // protect asks the protectors of a pod that is scheduled and alive. A break-glass removal is admitted even if they

@@ -10,7 +10,10 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/removal"
 )
 
 func TestUnresponsiveCoreRefusesInTime(t *testing.T) {
@@ -42,6 +45,15 @@ func TestUnresponsiveCoreRefusesInTime(t *testing.T) {
 		if err := dryRun(l, pods[0]); err == nil || !strings.Contains(err.Error(), unreachable) {
 			t.Errorf("%s ends with %v while the core is silent, want the refusal of a removal", claim, err)
 		}
+	}
+	// A dry run about a pod that does not exist, like that of kubectl breakwater doctor, tells what the webhook does not reach.
+	missing := pods[0].DeepCopy()
+	missing.Name = "missing"
+	if err := dryRuns()["eviction with dryRun"](l, missing); !apierrors.IsNotFound(err) || !strings.Contains(err.Error(), removal.OfCore+unreachable) {
+		t.Errorf("the dry-run eviction of a missing pod ends with %v, want NotFound and %q", err, removal.OfCore+unreachable)
+	}
+	if err := eviction(l, missing); !apierrors.IsNotFound(err) || strings.Contains(err.Error(), removal.OfCore) {
+		t.Errorf("the eviction of a missing pod ends with %v, want NotFound alone", err)
 	}
 	core.heal()
 	l.eventually(func() string {

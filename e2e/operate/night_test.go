@@ -83,6 +83,7 @@ func (n *night) freezeCore() {
 	output, code = runPlugin(n.fixture, n.cell, "explain", "pod/"+n.pod(), "--ask")
 	expectOutput(n.fixture, output, code, 2, silent)
 	n.expectProblem(problem{where: "core", check: "apiserver", runbook: "core-down", found: "It does not answer"})
+	n.expectProblem(problem{where: "cell " + n.cell.Name, check: "webhook", runbook: "core-down", found: "cannot reserve removals in a core", cause: silent})
 	thaw()
 }
 
@@ -217,6 +218,8 @@ func (n *night) revokeTokens() {
 	n.waitForCondition(v1alpha1.ConditionConnected, metav1.ConditionFalse, v1alpha1.ReasonUnauthorized)
 	cause := n.worker.RESTConfig().Host + " does not accept the credentials of the kubeconfig: put new ones into the Secret"
 	disconnected := "Cell " + n.cell.Name + ": Connected=False (Unauthorized)"
+	n.expectProblem(problem{where: "cell " + n.cell.Name, check: "webhook", runbook: "cell-guard-unknown", found: "refuses to evict any", cause: rejected})
+	n.expectProblem(problem{where: "cell " + n.Cells[1].Name, check: "webhook", runbook: "core-down", found: "cannot reserve removals in a core", cause: rejected})
 	n.expectProblem(problem{where: "core", check: "cells", runbook: "cell-guard-unknown", found: disconnected, cause: cause})
 	expectFragments(n.fixture, pluginOutput(n.fixture, "cells"), n.cell.Name+" notConnected NO", cause)
 	expectFragments(n.fixture, pluginOutput(n.fixture, "status"), "guard unknown It is unknown whether removals in "+n.cell.Name+" are checked")

@@ -2,6 +2,7 @@ package operate_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,7 +11,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/doctest"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/install"
@@ -24,12 +28,42 @@ func TestPagesShowRealOutput(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	deletePods(operateSuite.NewFixture(t, nil))
 	for _, page := range all {
 		if !page.Runs(doctest.Shell, doctest.Federation) {
 			continue
 		}
 		t.Run(page.Path, func(t *testing.T) {
 			page.Run(t, newSetting(t, doctest.Shell, doctest.Federation))
+		})
+	}
+}
+
+// deletePods deletes the protectors and the pods that other tests have left. A page drains a node, and kubectl drain stops at pods without controllers.
+func deletePods(l *fixture) {
+	l.Helper()
+	protectors := &v1alpha1.PodProtectorList{}
+	l.Must(l.Core.List(l.Context(), protectors))
+	isLeft := func(o client.Object) bool { return strings.HasPrefix(o.GetNamespace(), "e2e-") }
+	for i := range protectors.Items {
+		if isLeft(&protectors.Items[i]) {
+			l.Must(client.IgnoreNotFound(l.Core.Delete(l.Context(), &protectors.Items[i])))
+		}
+	}
+	for _, worker := range l.Federation().Workers() {
+		c, err := install.Client(worker)
+		l.Must(err)
+		l.Eventually(func() string {
+			pods := &corev1.PodList{}
+			l.Must(c.List(l.Context(), pods))
+			var left []string
+			for i := range pods.Items {
+				if pod := &pods.Items[i]; isLeft(pod) && metav1.GetControllerOf(pod) == nil {
+					err := client.IgnoreNotFound(c.Delete(l.Context(), pod, client.GracePeriodSeconds(0)))
+					left = append(left, fmt.Sprintf("pod %s/%s is left: %v", pod.Namespace, pod.Name, err))
+				}
+			}
+			return strings.Join(left, ", ")
 		})
 	}
 }

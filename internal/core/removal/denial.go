@@ -224,7 +224,7 @@ func DenyUnknown(r Request, err error) Answer {
 // DenyUnreadablePod denies the removal of a pod that cannot be read.
 func DenyUnreadablePod(cell string, r Request, err error) Answer {
 	return tooManyRequests(VerdictUnknown, fmt.Sprintf(
-		"Breakwater refuses to %s pod %q, since the pod cannot be read from cell %q: %v; try again, or %s.",
+		"Breakwater refuses to %s pod %q, since "+OfUnreadPod+"%q: %v; try again, or %s.",
 		r.verb(), r.PodName, cell, err, exemptHint))
 }
 
@@ -244,6 +244,21 @@ func DenyNoPod(cell string, r Request) Answer {
 		Status: metav1.StatusFailure, Code: codeNotFound, Reason: metav1.StatusReasonNotFound,
 		Message: fmt.Sprintf("Breakwater finds no pod %q in namespace %q of cell %q.", r.PodName, r.Namespace, cell),
 	}}
+}
+
+// Fragments of refusals by which kubectl breakwater doctor knows that removals of pods that exist are refused as well.
+const (
+	// OfCore precedes why removals cannot be reserved in a core. Only dry runs about pods that do not exist say it.
+	OfCore = "Removals cannot be reserved: "
+	// OfUnreadPod precedes the name of a cell whose pods cannot be read.
+	OfUnreadPod = "the pod cannot be read from cell "
+)
+
+// DenyNoPodOfDryRun is DenyNoPod for a dry run while removals cannot be reserved in a core, for a reason.
+func DenyNoPodOfDryRun(cell string, r Request, reason string) Answer {
+	answer := DenyNoPod(cell, r)
+	answer.Status.Message += " " + OfCore + reason + "."
+	return answer
 }
 
 // DenyChangedPod denies a removal whose review shows labels that differ from the pod's in its cell: other protectors may cover the

@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/removal"
 	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/denial"
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/doctor"
@@ -246,6 +247,14 @@ func TestJudgeReportsCells(t *testing.T) {
 		"the webhook does not answer": {checkCell(func(c *doctor.Cell) {
 			c.EvictionAnswer = apierrors.NewInternalError(errors.New("failed calling webhook: connection refused"))
 		}), finding{"cell a", "webhook", doctor.Problem, "connection refused", "webhook-down"}},
+		"the webhook does not reach a core": {checkCell(func(c *doctor.Cell) {
+			answer := removal.DenyNoPodOfDryRun("a", removal.Request{PodName: "breakwater-doctor", Namespace: "shop"}, `core cluster "core": no credentials`)
+			c.EvictionAnswer = &apierrors.StatusError{ErrStatus: *answer.Status}
+		}), finding{"cell a", "webhook", doctor.Problem, `except by shares: core cluster "core": no credentials.`, "core-down"}},
+		"the webhook cannot read pods": {checkCell(func(c *doctor.Cell) {
+			answer := removal.DenyUnreadablePod("a", removal.Request{PodName: "breakwater-doctor", Namespace: "shop"}, errors.New("no credentials"))
+			c.EvictionAnswer = &apierrors.StatusError{ErrStatus: *answer.Status}
+		}), finding{"cell a", "webhook", doctor.Problem, `refuses to evict any: from cell "a": no credentials.`, "cell-guard-unknown"}},
 		"its certificate has expired for the API server": {checkCell(func(c *doctor.Cell) {
 			c.EvictionAnswer = apierrors.NewInternalError(errors.New("failed calling webhook: x509: certificate has expired or is not yet valid"))
 		}), finding{"cell a", "webhook", doctor.Problem, "has expired", "certificate-expired"}},

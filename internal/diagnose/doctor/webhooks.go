@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/removal"
 	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 )
 
@@ -45,7 +46,8 @@ func checkGuarding(c *Cell) []Finding {
 }
 
 // checkWebhookAnswer judges the answer of a cell's API server to a dry-run eviction of a pod that does not exist. If the API server calls the
-// webhook, the webhook either denies a pod that it cannot find, or admits the eviction and the API server returns NotFound.
+// webhook, the webhook either denies a pod that it cannot find, or admits the eviction and the API server returns NotFound. The denial says what the
+// webhook cannot reach.
 func checkWebhookAnswer(c *Cell) []Finding {
 	f := reporter{c.where(), "webhook"}
 	status := apierrors.APIStatus(nil)
@@ -55,6 +57,15 @@ func checkWebhookAnswer(c *Cell) []Finding {
 	case apierrors.IsNotFound(c.EvictionAnswer) && awaitsLabels(c):
 		return []Finding{f.finding(Unknown, "No namespace is known to have the label "+v1alpha1.LabelProtected+"=true, without which its API server does not ask it.",
 			"Create a PodProtector, or ask for permission to list namespaces, and run the command again.", "")}
+	case strings.Contains(c.EvictionAnswer.Error(), removal.OfCore):
+		_, why, _ := strings.Cut(c.EvictionAnswer.Error(), removal.OfCore)
+		return []Finding{f.finding(Problem, "It answers, but cannot reserve removals in a core, and refuses those of pods that protectors of the core cover, "+
+			"except by shares: "+why, "Check that the webhook reaches the core, and the token of its kubeconfig: breakwater join renews it.", "core-down")}
+	case strings.Contains(c.EvictionAnswer.Error(), removal.OfUnreadPod):
+		_, why, _ := strings.Cut(c.EvictionAnswer.Error(), removal.OfUnreadPod)
+		why, _, _ = strings.Cut(why, "; try again")
+		return []Finding{f.finding(Problem, "It answers, but cannot read pods, and refuses to evict any: from cell "+why+".",
+			"Check that the webhook reaches the cell, and the token of its kubeconfig: breakwater join renews it.", "cell-guard-unknown")}
 	case apierrors.IsNotFound(c.EvictionAnswer), strings.Contains(c.EvictionAnswer.Error(), "denied the request"):
 		return f.ok("It answers the API server.")
 	case apierrors.IsForbidden(c.EvictionAnswer):
