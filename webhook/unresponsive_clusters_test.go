@@ -46,7 +46,7 @@ func TestUnresponsiveCoreRefusesInTime(t *testing.T) {
 			t.Errorf("%s ends with %v while the core is silent, want the refusal of a removal", claim, err)
 		}
 	}
-	// A dry run about a pod that does not exist, like that of kubectl breakwater doctor, tells what the webhook does not reach.
+	// A dry run about a pod that does not exist, like that of kubectl breakwater doctor, names the core that the webhook does not reach.
 	missing := pods[0].DeepCopy()
 	missing.Name = "missing"
 	if err := dryRuns()["eviction with dryRun"](l, missing); !apierrors.IsNotFound(err) || !strings.Contains(err.Error(), removal.OfCore+unreachable) {
