@@ -46,15 +46,6 @@ func TestUnresponsiveCoreRefusesInTime(t *testing.T) {
 			t.Errorf("%s ends with %v while the core is silent, want the refusal of a removal", claim, err)
 		}
 	}
-	// A dry run about a pod that does not exist, like that of kubectl breakwater doctor, says what the webhook does not reach.
-	missing := pods[0].DeepCopy()
-	missing.Name = "missing"
-	if err := dryRuns()["eviction with dryRun"](l, missing); !apierrors.IsNotFound(err) || !strings.Contains(err.Error(), removal.OfCore+unreachable) {
-		t.Errorf("the dry-run eviction of a missing pod ends with %v, want NotFound and %q", err, removal.OfCore+unreachable)
-	}
-	if err := eviction(l, missing); !apierrors.IsNotFound(err) || strings.Contains(err.Error(), removal.OfCore) {
-		t.Errorf("the eviction of a missing pod ends with %v, want NotFound alone", err)
-	}
 	core.heal()
 	l.eventually(func() string {
 		if err := deletion(l, pods[0]); err != nil {
@@ -66,6 +57,26 @@ func TestUnresponsiveCoreRefusesInTime(t *testing.T) {
 	core.stall()
 	if err := r.stop(); err != nil {
 		t.Errorf("stop: %v", err)
+	}
+}
+
+// The dry run of kubectl breakwater doctor is about a pod that does not exist.
+func TestDryRunOfAMissingPodNamesTheSilentCore(t *testing.T) {
+	l := newFixture(t)
+	missing := l.pod("web-0").DeepCopy()
+	missing.Name = "missing"
+	core := l.proxied()
+	l.serve(core.asCore, func(s *replicaOptions) { s.probeInterval = 100 * time.Millisecond }).guard()
+	core.stall()
+	l.eventually(func() string {
+		err := dryRuns()["eviction with dryRun"](l, missing)
+		if want := removal.OfCore + unreachable; !apierrors.IsNotFound(err) || !strings.Contains(err.Error(), want) {
+			return fmt.Sprintf("the dry-run eviction of a missing pod ends with %v, want NotFound and %q", err, want)
+		}
+		return ""
+	})
+	if err := eviction(l, missing); !apierrors.IsNotFound(err) || strings.Contains(err.Error(), removal.OfCore) {
+		t.Errorf("the eviction of a missing pod ends with %v, want NotFound alone", err)
 	}
 }
 
