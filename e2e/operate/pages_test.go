@@ -46,9 +46,14 @@ func deletePods(l *fixture) {
 	l.Must(l.Core.List(l.Context(), protectors))
 	isLeft := func(o client.Object) bool { return strings.HasPrefix(o.GetNamespace(), "e2e-") }
 	for i := range protectors.Items {
-		if isLeft(&protectors.Items[i]) {
-			l.Must(client.IgnoreNotFound(l.Core.Delete(l.Context(), &protectors.Items[i])))
+		p := &protectors.Items[i]
+		if !isLeft(p) {
+			continue
 		}
+		before := p.DeepCopy() // without a confirmation, many deletions at once are held
+		metav1.SetMetaDataAnnotation(&p.ObjectMeta, v1alpha1.AnnotationConfirmRelease, "true")
+		l.Must(client.IgnoreNotFound(l.Core.Patch(l.Context(), p, client.MergeFrom(before))))
+		l.Must(client.IgnoreNotFound(l.Core.Delete(l.Context(), p)))
 	}
 	for _, worker := range l.Federation().Workers() {
 		c, err := install.Client(worker)
