@@ -117,8 +117,9 @@ func (r *reconciler) write(ctx context.Context, key types.NamespacedName, p *v1a
 	} else if stepErr != nil {
 		work.settled = quota.Settled{}
 		lowerCounts(before, p, r.cell)
+	} else {
+		r.entries.drain(p) // not before the share is closed (rule S6)
 	}
-	r.entries.drain(p)
 	summarize(p, r.clock.now())
 	r.metrics.spread.record(key, p)
 	if work.settled.HasAny() || work.becameAvailable || !isUnchanged(before, p, r.cell) {
