@@ -111,13 +111,14 @@ func (r *reconciler) write(ctx context.Context, key types.NamespacedName, p *v1a
 		return nil
 	}
 	finish, stepErr := r.shares.prepare(ctx, before, p)
-	if isOutdated(stepErr) {
+	switch {
+	case isOutdated(stepErr):
 		r.queue.AddAfter(key, shareRetryInterval)
 		return nil
-	} else if stepErr != nil {
+	case stepErr != nil:
 		work.settled = quota.Settled{}
 		lowerCounts(before, p, r.cell)
-	} else {
+	default:
 		r.entries.drain(p) // not before the share is closed (rule S6)
 	}
 	summarize(p, r.clock.now())
