@@ -110,16 +110,12 @@ func (r *reconciler) write(ctx context.Context, key types.NamespacedName, p *v1a
 	if !r.ownership.canWrite(key.Namespace) {
 		return nil
 	}
-	finish, stepErr := r.shares.prepare(ctx, before, p)
-	switch {
-	case isOutdated(stepErr):
+	finish, stepErr := r.stepShare(ctx, before, p)
+	if isOutdated(stepErr) {
 		r.queue.AddAfter(key, shareRetryInterval)
 		return nil
-	case stepErr != nil:
+	} else if stepErr != nil {
 		work.settled = quota.Settled{}
-		lowerCounts(before, p, r.cell)
-	default:
-		r.entries.drain(p) // not before the share is closed (rule S6)
 	}
 	summarize(p, r.clock.now())
 	r.metrics.spread.record(key, p)
@@ -151,6 +147,20 @@ func (r *reconciler) write(ctx context.Context, key types.NamespacedName, p *v1a
 		r.compared.record(key)
 	}
 	return r.finishStep(ctx, key, finish)
+}
+
+// stepShare begins the next step of the cell's share, and then drains the entry of a cell that leaves: not before its share is closed (rule S6). It
+// returns the write of the share that must follow.
+func (r *reconciler) stepShare(ctx context.Context, before, p *v1alpha1.PodProtector) (finish func(context.Context) error, err error) {
+	finish, err = r.shares.prepare(ctx, before, p)
+	switch {
+	case isOutdated(err):
+	case err != nil:
+		lowerCounts(before, p, r.cell)
+	default:
+		r.entries.drain(p)
+	}
+	return finish, err
 }
 
 // lowerCounts replaces the entry of a cell whose share could not be read or written by the one before, with fewer pods if some have died, and with the

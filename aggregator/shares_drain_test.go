@@ -84,17 +84,20 @@ func (s *sharedCells) step(cell string) {
 	}
 	entry.Aggregation.CountedSpec = quota.CountedSpec(&s.p.Spec)
 	next := s.p.DeepCopy()
-	finish, err := s.keepers[cell].prepare(s.Context(), s.p.DeepCopy(), next)
+	finish, err := s.reconciler(cell).stepShare(s.Context(), s.p.DeepCopy(), next)
 	if err != nil {
 		s.Fatal(err)
 	}
-	s.entries[cell].drain(next)
 	s.p = next
 	if finish != nil {
 		if err := finish(s.Context()); err != nil {
 			s.Fatal(err)
 		}
 	}
+}
+
+func (s *sharedCells) reconciler(cell string) *reconciler {
+	return &reconciler{cell: cell, shares: s.keepers[cell], entries: s.entries[cell]}
 }
 
 // settle lets all cells but some take steps until no share moves any more.
@@ -183,5 +186,34 @@ func TestDeletedCellWithoutOtherSharesIsDropped(t *testing.T) {
 	s.settle()
 	if len(s.p.Status.Cells) != 0 {
 		t.Errorf("entries %+v, want none", s.p.Status.Cells)
+	}
+}
+
+// refusingUpdate is the cluster of a cell that changes no shares.
+type refusingUpdate struct{ client.Client }
+
+// Update implements client.Writer.
+func (refusingUpdate) Update(context.Context, client.Object, ...client.UpdateOption) error {
+	return errors.New("it changes nothing")
+}
+
+// A restore of the core has undone that it recorded the shares, and the Cell is deleted then (simulation, 702693). The share admits removals until it is
+// closed, and its reservations come back to the entry (rule S6).
+func TestEntryOfADeletedCellStaysUntilItsShareIsClosed(t *testing.T) {
+	s := newSharedCells(t, 6, 5, "a", "b")
+	s.p.Spec.CoreOutage = v1alpha1.CoreOutageDeny
+	for i := range s.p.Status.Cells {
+		s.p.Status.Cells[i].Share = nil
+	}
+	s.entries["a"].draining.Store(true)
+	s.keepers["a"].shares = refusingUpdate{s.shares["a"]}
+	next := s.p.DeepCopy()
+	if _, err := s.reconciler("a").stepShare(t.Context(), s.p.DeepCopy(), next); err == nil || quota.CellOf(next, "a") == nil {
+		t.Fatalf("the step ends with %v and the entries %+v, want an error, and the entry of a", err, next.Status.Cells)
+	}
+	s.keepers["a"].shares = s.shares["a"]
+	s.settle()
+	if share := s.share("a"); quota.CellOf(s.p, "a") != nil || share != nil && !share.Spec.ShareOf.Closed {
+		t.Errorf("the entries are %+v, and the share is %+v; want neither of a", s.p.Status.Cells, share)
 	}
 }
