@@ -94,15 +94,10 @@ func connectCore(name string, options Options, metrics *metrics, log logr.Logger
 
 // readLive is protectorStates.readLive while the core answers; a silentCoreError otherwise.
 func (c *core) readLive(ctx context.Context, key types.NamespacedName) (p *v1alpha1.PodProtector, released bool, err error) {
-	if err := c.reserver.probe.err(); err != nil {
-		return nil, false, err
-	}
-	answering, stop := c.reserver.probe.whileAnswering(ctx)
-	defer stop()
-	p, released, err = c.states.readLive(answering, key)
-	if cause := context.Cause(answering); err != nil && isSilent(cause) {
-		return nil, false, cause
-	}
+	err = c.reserver.probe.ask(ctx, func(ctx context.Context) (err error) {
+		p, released, err = c.states.readLive(ctx, key)
+		return err
+	})
 	return p, released, err
 }
 

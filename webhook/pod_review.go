@@ -113,18 +113,13 @@ func (r *podReader) read(ctx context.Context, cell string, request removal.Reque
 	}
 	ctx, span := r.tracer.Call(ctx, tracing.SpanReadPod)
 	defer span.End()
-	probe := r.probeOf(cell)
-	if err := probe.err(); err != nil {
-		return nil, err
-	}
-	answering, stop := probe.whileAnswering(ctx)
-	defer stop()
-	pod, err := client.CoreV1().Pods(request.Namespace).Get(answering, request.PodName, metav1.GetOptions{})
+	var pod *corev1.Pod
+	err = r.probeOf(cell).ask(ctx, func(ctx context.Context) (err error) {
+		pod, err = client.CoreV1().Pods(request.Namespace).Get(ctx, request.PodName, metav1.GetOptions{})
+		return err
+	})
 	if apierrors.IsNotFound(err) {
 		return nil, nil
-	}
-	if cause := context.Cause(answering); err != nil && isSilent(cause) {
-		err = cause
 	}
 	tracing.RecordError(span, err)
 	return pod, err

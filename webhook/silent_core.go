@@ -69,6 +69,20 @@ func (p coreProbe) whileAnswering(ctx context.Context) (answering context.Contex
 	}
 }
 
+// ask makes a request to the core while it answers. It returns a silentCoreError if the core is known not to answer, or begins to be silent.
+func (p coreProbe) ask(ctx context.Context, request func(context.Context) error) error {
+	if err := p.err(); err != nil {
+		return err
+	}
+	answering, stop := p.whileAnswering(ctx)
+	defer stop()
+	err := request(answering)
+	if cause := context.Cause(answering); err != nil && isSilent(cause) {
+		return cause
+	}
+	return err
+}
+
 // isSilent reports whether an error is that of a core that is known not to answer.
 func isSilent(err error) bool { return errors.As(err, &silentCoreError{}) }
 
