@@ -5,7 +5,6 @@ import (
 	"io"
 	"regexp"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 )
@@ -51,9 +50,9 @@ func fitHelp(help string) string {
 		case strings.HasSuffix(text, ":") && !strings.HasPrefix(text, " "):
 			section = text
 		case section == "Usage:":
-			text = wrapHanging(text, 4)
+			text = BreakLine(text, helpWidth, 4)
 		case section != "Examples:":
-			text = wrapHanging(text, len(listed.FindString(text)))
+			text = BreakLine(text, helpWidth, len(listed.FindString(text)))
 		}
 		b.WriteString(text + strings.Repeat("\n", len(line)-len(strings.TrimSuffix(line, "\n"))))
 	}
@@ -72,22 +71,7 @@ func fillParagraph(paragraph string) string {
 		}
 	}
 	for i, line := range lines {
-		lines[i] = wrapHanging(line, len(listed.FindString(line)))
+		lines[i] = BreakLine(line, helpWidth, len(listed.FindString(line)))
 	}
 	return strings.Join(lines, "\n")
-}
-
-// wrapHanging breaks a line between words into lines that fit. All but the first begin with indent spaces. It keeps spaces within a line.
-func wrapHanging(line string, indent int) string {
-	var lines []string
-	for utf8.RuneCountInString(line) > helpWidth {
-		runes := []rune(line)
-		at := strings.LastIndexByte(string(runes[:helpWidth+1]), ' ')
-		if at <= indent || strings.TrimSpace(line[:at]) == "" {
-			break // a word that is longer than a line
-		}
-		lines = append(lines, strings.TrimRight(line[:at], " "))
-		line = strings.Repeat(" ", indent) + strings.TrimLeft(line[at:], " ")
-	}
-	return strings.Join(append(lines, line), "\n")
 }
