@@ -9,11 +9,12 @@ import (
 	"testing"
 
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/subprocess"
 )
 
 // Command is a program that runs against a cluster in the same way as users run it. Its output grows while it runs.
 type Command struct {
-	Output
+	subprocess.Output
 	process *exec.Cmd
 	ended   chan struct{}
 	err     error

@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -19,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/subprocess"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 	"github.com/breakwater-k8s/breakwater/internal/core/removal"
 )
@@ -140,9 +140,7 @@ func (l *fixture) removalCodes() map[int32]int {
 // kubectl is a running kubectl.
 type kubectl struct {
 	*exec.Cmd
-
-	mu    sync.Mutex
-	lines bytes.Buffer
+	lines subprocess.Output
 }
 
 // startKubectl starts kubectl as an administrator of the fixture's cluster. It ends with the test.
@@ -153,25 +151,15 @@ func (l *fixture) startKubectl(arguments ...string) *kubectl {
 		l.Fatalf("no directory of %s has kubectl", local.BinariesVariable)
 	}
 	k := &kubectl{Cmd: exec.CommandContext(l.Context(), program, append(arguments, "--kubeconfig", testplane.Kubeconfig(l))...)}
-	k.Stdout, k.Stderr = k, k
+	k.Stdout, k.Stderr = &k.lines, &k.lines
 	if err := k.Start(); err != nil {
 		l.Fatal(err)
 	}
 	return k
 }
 
-func (k *kubectl) Write(p []byte) (int, error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.lines.Write(p)
-}
-
 // output returns what kubectl has printed so far.
-func (k *kubectl) output() string {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.lines.String()
-}
+func (k *kubectl) output() string { return k.lines.String() }
 
 // wait waits until kubectl ends, and returns its exit code.
 func (k *kubectl) wait() int {

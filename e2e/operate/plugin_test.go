@@ -20,6 +20,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/e2e/harness/binaries"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/install"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/subprocess"
 )
 
 // plugin builds kubectl breakwater once, and returns its path.
@@ -74,29 +75,11 @@ func expectFragments(l *fixture, text string, fragments ...string) {
 	}
 }
 
-// watchOutput collects the output of a watch command.
-type watchOutput struct {
-	mu     sync.Mutex
-	buffer bytes.Buffer
-}
-
-func (w *watchOutput) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.buffer.Write(p)
-}
-
-func (w *watchOutput) String() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.buffer.String()
-}
-
 // startWatch runs kubectl breakwater watch until stop is called.
-func startWatch(l *fixture, arguments ...string) (output *watchOutput, stop func()) {
+func startWatch(l *fixture, arguments ...string) (output *subprocess.Output, stop func()) {
 	l.Helper()
 	command := kubectlBreakwater(l, append([]string{"watch"}, arguments...)...)
-	output = &watchOutput{}
+	output = &subprocess.Output{}
 	command.Stdout = output
 	l.Must(command.Start())
 	return output, func() {

@@ -9,8 +9,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/breakwater-k8s/breakwater/e2e"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/subprocess"
 )
 
 // zoneCSchedulerConfig is the configuration of a scheduler that puts pods into zone c. Its arguments are a kubeconfig and the scheduler name.
@@ -55,7 +55,7 @@ func startScheduler(l *fixture, name string) {
 	file := filepath.Join(l.TempDir(), "scheduler.yaml")
 	l.Must(os.WriteFile(file, fmt.Appendf(nil, zoneCSchedulerConfig, l.Federation().Workers()[0].Kubeconfig(), name), 0o600))
 	process := exec.CommandContext(l.Context(), program, "--config="+file, "--secure-port=0")
-	output := &e2e.Output{}
+	output := &subprocess.Output{}
 	process.Stdout, process.Stderr = output, output
 	l.Must(process.Start())
 	l.Cleanup(func() {

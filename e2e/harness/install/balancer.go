@@ -68,8 +68,13 @@ func (b *Balancer) forward(client net.Conn) {
 		return
 	}
 	defer b.untrack(client, server)
+	Join(client, server)
+}
+
+// Join copies data between two connections until one of them closes, and closes both.
+func Join(a, b net.Conn) {
 	var running sync.WaitGroup
-	for from, to := range map[net.Conn]net.Conn{client: server, server: client} {
+	for from, to := range map[net.Conn]net.Conn{a: b, b: a} {
 		running.Go(func() {
 			_, _ = io.Copy(to, from) // closing both connections ends both copies
 			_ = to.Close()

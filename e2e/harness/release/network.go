@@ -11,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/breakwater-k8s/breakwater/e2e/harness/install"
 )
 
 // Network carries connections of an API server to Services, as konnectivity does where API servers are outside of the network of the pods. All of them
@@ -78,15 +80,7 @@ func (n *Network) connect(w http.ResponseWriter, r *http.Request) {
 	if _, err := io.WriteString(client, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil {
 		return
 	}
-	var copies sync.WaitGroup
-	for from, to := range map[net.Conn]net.Conn{client: webhook, webhook: client} {
-		copies.Go(func() {
-			_, _ = io.Copy(to, from) // closing both connections ends both copies
-			_ = to.Close()
-			_ = from.Close()
-		})
-	}
-	copies.Wait()
+	install.Join(client, webhook)
 }
 
 // dial connects to the next ready webhook that accepts a connection.

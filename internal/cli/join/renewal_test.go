@@ -2,6 +2,7 @@ package join_test
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"strings"
 	"sync"
@@ -16,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/subprocess"
 	"github.com/breakwater-k8s/breakwater/internal/cli/join"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
@@ -181,13 +183,13 @@ func TestRenewalLoopRenewsTheTokenForACore(t *testing.T) {
 	l := newFixture(t)
 	l.join(expiring)
 	former := l.coreKubeconfig()
-	log := &syncBuffer{}
+	log := &subprocess.Output{}
 	loop := &clusters.TokenRenewalLoop{
 		Renewer: &clusters.TokenRenewer{
 			Home: l.worker.admin, Live: l.worker.admin, Component: "test", Spread: 1, Now: func() time.Time { return time.Now().Add(lifetime*3/4 + time.Second) },
 		},
 		Secret: v1alpha1.KubeconfigSecretRef{Namespace: l.namespace, Name: "core-core", Key: "kubeconfig"}, Interval: 100 * time.Millisecond,
-		Log: funcr.New(func(_, args string) { log.add(args) }, funcr.Options{}),
+		Log: funcr.New(func(_, args string) { fmt.Fprintln(log, args) }, funcr.Options{}),
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -214,24 +216,6 @@ func TestRenewalLoopRenewsTheTokenForACore(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Errorf("the loop ended with %v", err)
 	}
-}
-
-// syncBuffer collects lines of a log.
-type syncBuffer struct {
-	mu    sync.Mutex
-	lines strings.Builder
-}
-
-func (b *syncBuffer) add(line string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.lines.WriteString(line + "\n")
-}
-
-func (b *syncBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.lines.String()
 }
 
 func errorText(err error) string {
