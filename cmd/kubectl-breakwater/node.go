@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/internal/core/podhold"
@@ -150,12 +151,12 @@ adds the UID of the pod to the annotation ` + podhold.AnnotationRelease + ` of t
 			if err != nil {
 				return err
 			}
-			return p.releaseHeld(command.Context(), name, arguments[1])
+			return p.runNodeRelease(command.Context(), name, arguments[1])
 		},
 	}
 }
 
-func (p *plugin) releaseHeld(ctx context.Context, name, pod string) error {
+func (p *plugin) runNodeRelease(ctx context.Context, name, pod string) error {
 	config, err := p.clusters.CurrentConfig()
 	if err != nil {
 		return err
@@ -164,10 +165,25 @@ func (p *plugin) releaseHeld(ctx context.Context, name, pod string) error {
 	if err != nil {
 		return withRemedy(config, err)
 	}
+	if err := releaseHeld(ctx, c, name, pod); err != nil {
+		return withRemedy(config, err)
+	}
+	_, err = fmt.Fprintf(p.Out, "pod/%s is released: the guard of node %s ends it within 10 seconds\n", pod, name)
+	return err
+}
+
+// releaseHeld adds a held pod to the annotation of its Node. A Node changes whenever its kubelet or its guard reports, so conflicts are
+// retried.
+func releaseHeld(ctx context.Context, c client.Client, name, pod string) error {
+	return retry.RetryOnConflict(retry.DefaultBackoff, func() error { return addRelease(ctx, c, name, pod) })
+}
+
+// addRelease tries releaseHeld once. The resource version that it writes keeps what another user releases at the same time.
+func addRelease(ctx context.Context, c client.Client, name, pod string) error {
 	node := &metav1.PartialObjectMetadata{}
 	node.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Node"))
 	if err := c.Get(ctx, keyOf("", name), node); err != nil {
-		return withRemedy(config, fmt.Errorf("read Node %s: %w", name, err))
+		return fmt.Errorf("read Node %s: %w", name, err)
 	}
 	var status podhold.Status
 	if err := json.Unmarshal([]byte(cmp.Or(node.Annotations[podhold.AnnotationStatus], "{}")), &status); err != nil {
@@ -179,12 +195,10 @@ func (p *plugin) releaseHeld(ctx context.Context, name, pod string) error {
 	}
 	before := node.DeepCopy()
 	metav1.SetMetaDataAnnotation(&node.ObjectMeta, podhold.AnnotationRelease, podhold.WithRelease(node.Annotations[podhold.AnnotationRelease], status.Held[at].UID))
-	// The version of the Node keeps what another user releases at the same time.
 	if err := c.Patch(ctx, node, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
-		return withRemedy(config, fmt.Errorf("annotate Node %s: %w", name, err))
+		return fmt.Errorf("annotate Node %s: %w", name, err)
 	}
-	_, err = fmt.Fprintf(p.Out, "pod/%s is released: the guard of node %s ends it within 10 seconds\n", pod, name)
-	return err
+	return nil
 }
 
 func heldHint(status podhold.Status) string {
