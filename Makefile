@@ -26,7 +26,10 @@ endef
 
 ##@ Use it
 
+programs := breakwater breakwater-node kubectl-breakwater breakwater-dev
+
 .PHONY: demo
+demo: programs := breakwater breakwater-dev
 demo: build ## Run a deletion storm twice, without and with Breakwater, and write demo-report/ (ARGS="--help" for options)
 	@$(call with_control_planes) bin/breakwater-dev demo $(ARGS)
 
@@ -157,8 +160,8 @@ fuzz-short: ## Run each fuzz target for a while (FUZZTIME=20s)
 
 .PHONY: build
 build: ## Build bin/breakwater, bin/breakwater-node, bin/kubectl-breakwater (which is kubectl breakwater) and bin/breakwater-dev
-	@go build -trimpath -ldflags "-s -w -X github.com/breakwater-k8s/breakwater/internal/telemetry/version.Version=$(VERSION)" \
-		-o bin/ ./cmd/breakwater ./cmd/breakwater-node ./cmd/kubectl-breakwater ./cmd/breakwater-dev
+	@GOGC=400 go build -trimpath -ldflags "-s -w -X github.com/breakwater-k8s/breakwater/internal/telemetry/version.Version=$(VERSION)" \
+		-o bin/ $(programs:%=./cmd/%)
 	@ln -sf kubectl-breakwater bin/kubectl_complete-breakwater
 
 .PHONY: release

@@ -118,7 +118,7 @@ func TestEveryAlertIsTestedBeforeDuringAndAfterTheFault(t *testing.T) {
 			last = at
 			states = append(states, map[bool]string{true: "firing", false: "quiet"}[len(evaluation.ExpAlerts) > 0])
 		}
-		if !slices.Equal(states, []string{"quiet", "firing", "quiet"}) {
+		if states = slices.Compact(states); len(states) < 3 || states[0] != "quiet" || states[len(states)-1] != "quiet" {
 			t.Errorf("test %s checks the alert %q, want quiet, firing, quiet", test.Name, states)
 		}
 		tested[test.Name] = true

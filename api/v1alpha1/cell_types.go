@@ -193,9 +193,9 @@ type CellStatus struct {
 	// +optional
 	Protectors int32 `json:"protectors"`
 
-	// Conditions are Ready, written by the aggregator, Connected, AggregationFresh, Overlapping and Guarded, written by the
-	// topology controller, and Listed, written by the inventory controller. In the cluster of a cell with shares, its aggregator
-	// writes Joined.
+	// Conditions are Ready, written by the aggregator, Connected, AggregationFresh, Overlapping, Guarded and WebhookAvailable,
+	// written by the topology controller, and Listed, written by the inventory controller. In the cluster of a cell with shares,
+	// its aggregator writes Joined.
 	//
 	// +listType=map
 	// +listMapKey=type

@@ -52,6 +52,9 @@ const (
 	// PodProtector: the clusters of its cells call the webhook for removals in its namespace. The aggregators write it. It is absent
 	// until a cluster does not, or the aggregator of a cell cannot determine that.
 	ConditionGuarded = "Guarded"
+	// ConditionWebhookAvailable of a Cell: a replica of the webhook that its cluster calls is ready. The topology controller writes it. It is
+	// absent until that is known: it never is for a webhook that the cluster calls by a URL.
+	ConditionWebhookAvailable = "WebhookAvailable"
 	// ConditionPodsMatched of a PodProtector: it is False while no cell has a pod that the protector selects, and absent otherwise. The
 	// aggregators write it.
 	ConditionPodsMatched = "PodsMatched"
@@ -218,7 +221,7 @@ const (
 const (
 	// ReasonConnected, Connected: the kubeconfig leads to the cluster of the Cell.
 	ReasonConnected = "Connected"
-	// ReasonNoKubeconfig, Connected, Guarded: the Cell names no Secret, so that the connection is not checked.
+	// ReasonNoKubeconfig, Connected, Guarded, WebhookAvailable: the Cell names no Secret, so that the connection is not checked.
 	ReasonNoKubeconfig = "NoKubeconfig"
 	// ReasonSecretMissing, Connected: the Secret does not exist.
 	ReasonSecretMissing = "SecretMissing"
@@ -262,6 +265,14 @@ const (
 	ReasonLabelsNotFixed = "LabelsNotFixed"
 	// ReasonConfigurationUnread, Guarded: the webhook configurations of the cluster could not be read.
 	ReasonConfigurationUnread = "ConfigurationUnread"
+	// ReasonReplicasReady, WebhookAvailable: the message says how many replicas are ready.
+	ReasonReplicasReady = "ReplicasReady"
+	// ReasonNoReplicaReady, WebhookAvailable: no replica is ready, so that the API servers deny removals.
+	ReasonNoReplicaReady = "NoReplicaReady"
+	// ReasonNoService, WebhookAvailable: the cluster calls the webhook by a URL, or by a Service without an EndpointSlice.
+	ReasonNoService = "NoService"
+	// ReasonEndpointsUnread, WebhookAvailable: the EndpointSlices of the webhook could not be read.
+	ReasonEndpointsUnread = "EndpointsUnread"
 )
 
 // Reasons of the conditions of ClusterRings.

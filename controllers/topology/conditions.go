@@ -3,6 +3,7 @@ package topology
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -113,12 +114,13 @@ func (r *Reconciler) applyConditions(ctx context.Context, cell *v1alpha1.Cell, c
 
 // hasConditions reports whether a Cell already has the conditions. The text of an error can differ each time, so it counts only with a new reason.
 func hasConditions(cell *v1alpha1.Cell, conditions []metav1.Condition) bool {
+	errorReasons := []string{v1alpha1.ReasonUnreachable, v1alpha1.ReasonConfigurationUnread, v1alpha1.ReasonEndpointsUnread}
 	for _, want := range conditions {
 		have := meta.FindStatusCondition(cell.Status.Conditions, want.Type)
 		if have == nil || have.Status != want.Status || have.Reason != want.Reason {
 			return false
 		}
-		if have.Message != want.Message && want.Reason != v1alpha1.ReasonUnreachable && want.Reason != v1alpha1.ReasonConfigurationUnread {
+		if have.Message != want.Message && !slices.Contains(errorReasons, want.Reason) {
 			return false
 		}
 	}

@@ -18,15 +18,17 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 )
 
-// checkCluster connects to the cell's cluster. It returns the conditions on whether that is reachable, and whether it calls the webhook.
-func (r *Reconciler) checkCluster(ctx context.Context, cell *v1alpha1.Cell) (connected, guarded metav1.Condition) {
+// checkCluster connects to the cell's cluster. It returns the conditions on whether that is reachable, whether it calls the webhook, and whether a
+// replica of the webhook is ready.
+func (r *Reconciler) checkCluster(ctx context.Context, cell *v1alpha1.Cell) (connected, guarded, available metav1.Condition) {
 	connected = metav1.Condition{Type: v1alpha1.ConditionConnected, Status: metav1.ConditionUnknown}
-	guarded = metav1.Condition{Type: v1alpha1.ConditionGuarded, Status: metav1.ConditionUnknown}
 	if cell.Spec.KubeconfigSecretRef == nil && r.Cells[cell.Name] == nil {
-		connected.Reason, guarded.Reason = v1alpha1.ReasonNoKubeconfig, v1alpha1.ReasonNoKubeconfig
+		connected.Reason = v1alpha1.ReasonNoKubeconfig
 		connected.Message = "The Cell names no kubeconfig, so the topology controller does not check whether its cluster is reachable."
-		guarded.Message = "The Cell names no kubeconfig, so the topology controller does not check whether its cluster calls the webhook."
-		return connected, guarded
+		guarded = unknown(v1alpha1.ConditionGuarded, v1alpha1.ReasonNoKubeconfig,
+			"The Cell names no kubeconfig, so the topology controller does not check whether its cluster calls the webhook.")
+		return connected, guarded, unknown(v1alpha1.ConditionWebhookAvailable, v1alpha1.ReasonNoKubeconfig,
+			"The Cell names no kubeconfig, so the topology controller does not check whether the webhook runs.")
 	}
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
@@ -37,15 +39,22 @@ func (r *Reconciler) checkCluster(ctx context.Context, cell *v1alpha1.Cell) (con
 			connected.Reason = problem.Reason
 		}
 		connected.Message = clusters.Sentence(err)
-		guarded.Reason = v1alpha1.ReasonConfigurationUnread
-		guarded.Message = "The topology controller cannot determine whether the cluster calls the webhook: see the condition Connected."
-		return connected, guarded
+		guarded = unknown(v1alpha1.ConditionGuarded, v1alpha1.ReasonConfigurationUnread,
+			"The topology controller cannot determine whether the cluster calls the webhook: see the condition Connected.")
+		return connected, guarded, unknown(v1alpha1.ConditionWebhookAvailable, v1alpha1.ReasonEndpointsUnread,
+			"The topology controller cannot determine whether the webhook runs: see the condition Connected.")
 	}
 	expiry, _ := clusters.TokenExpiry(config)
 	r.recordCluster(cell, cluster, expiry)
 	connected.Status, connected.Reason = metav1.ConditionTrue, v1alpha1.ReasonConnected
 	connected.Message = fmt.Sprintf("The kubeconfig connects to the cluster %s.", cluster)
-	return connected, guardedCondition(ctx, cell, config, guarded)
+	guarded, available = checkWebhook(ctx, cell, config)
+	return connected, guarded, available
+}
+
+// unknown returns a condition that the controller cannot determine.
+func unknown(kind, reason, message string) metav1.Condition {
+	return metav1.Condition{Type: kind, Status: metav1.ConditionUnknown, Reason: reason, Message: message}
 }
 
 // connect returns a configuration for a cell's cluster: from its Secret, or else from r.Cells.
@@ -58,24 +67,32 @@ func (r *Reconciler) connect(ctx context.Context, cell *v1alpha1.Cell) (*rest.Co
 	return config, cluster, err
 }
 
-// guardedCondition reads from the cluster for which requests it calls the webhook.
-func guardedCondition(ctx context.Context, cell *v1alpha1.Cell, config *rest.Config, guarded metav1.Condition) metav1.Condition {
-	unknown := func(err error) metav1.Condition {
-		guarded.Reason = v1alpha1.ReasonConfigurationUnread
-		guarded.Message = "The topology controller cannot determine whether the cluster calls the webhook: " + clusters.Sentence(err)
-		return guarded
-	}
+// checkWebhook reads from the cluster for which requests it calls the webhook, and whether a replica of that is ready.
+func checkWebhook(ctx context.Context, cell *v1alpha1.Cell, config *rest.Config) (guarded, available metav1.Condition) {
 	clientset, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return unknown(err)
+		return unreadConfiguration(err), unreadEndpoints(err)
 	}
-	api := clientset.AdmissionregistrationV1()
-	configurations, err := api.ValidatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
+	all, err := clientset.AdmissionregistrationV1().ValidatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return unknown(err)
+		return unreadConfiguration(err), unreadEndpoints(err)
 	}
+	return guardedCondition(ctx, cell, clientset.AdmissionregistrationV1(), all.Items), availableCondition(ctx, cell, clientset.DiscoveryV1(), all.Items)
+}
+
+func unreadConfiguration(err error) metav1.Condition {
+	return unknown(v1alpha1.ConditionGuarded, v1alpha1.ReasonConfigurationUnread,
+		"The topology controller cannot determine whether the cluster calls the webhook: "+clusters.Sentence(err))
+}
+
+// guardedCondition returns the condition on whether the cluster calls the webhook for all removals of the cell's pods.
+func guardedCondition(
+	ctx context.Context, cell *v1alpha1.Cell, api admissionregistrationclient.AdmissionregistrationV1Interface,
+	configurations []admissionregistrationv1.ValidatingWebhookConfiguration,
+) metav1.Condition {
+	guarded := metav1.Condition{Type: v1alpha1.ConditionGuarded}
 	guarded.Status = metav1.ConditionFalse
-	weak, found := webhookconfig.Weaknesses(cell.Name, cell.Spec.Namespaces, configurations.Items)
+	weak, found := webhookconfig.Weaknesses(cell.Name, cell.Spec.Namespaces, configurations)
 	switch {
 	case !found:
 		guarded.Reason = v1alpha1.ReasonWebhookMissing
@@ -87,9 +104,9 @@ func guardedCondition(ctx context.Context, cell *v1alpha1.Cell, config *rest.Con
 		guarded.Message = "Some removals of the cell's pods can bypass the webhook: " + clusters.Truncate(strings.Join(weak, "; "), 1000) + "."
 		return guarded
 	}
-	missing, err := missingPolicy(ctx, api, cell, configurations.Items)
+	missing, err := missingPolicy(ctx, api, cell, configurations)
 	if err != nil {
-		return unknown(err)
+		return unreadConfiguration(err)
 	}
 	if missing != "" {
 		guarded.Reason, guarded.Message = v1alpha1.ReasonLabelsNotFixed, missing
@@ -97,10 +114,10 @@ func guardedCondition(ctx context.Context, cell *v1alpha1.Cell, config *rest.Con
 	}
 	guarded.Status, guarded.Reason = metav1.ConditionTrue, v1alpha1.ReasonWebhookConfigured
 	guarded.Message = "The cluster calls the webhook for every removal of the cell's pods."
-	if webhookconfig.DependsOnProtectedLabel(cell.Name, configurations.Items) {
+	if webhookconfig.DependsOnProtectedLabel(cell.Name, configurations) {
 		guarded.Message = "The cluster calls the webhook for every removal of the cell's pods in namespaces with the label " + v1alpha1.LabelProtected + "=true."
 	}
-	if webhookconfig.Anonymous(cell.Name, configurations.Items) {
+	if webhookconfig.Anonymous(cell.Name, configurations) {
 		// No API object shows whether the API server uses a client certificate.
 		guarded.Message += " It sends no caller token: unless the webhook requires client certificates, any client that reaches the webhook can send it reviews."
 	}

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
@@ -100,8 +101,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 func cellKind() schema.GroupVersionKind { return v1alpha1.GroupVersion.WithKind("Cell") }
 
 func (r *Reconciler) desiredConditions(ctx context.Context, cell *v1alpha1.Cell, state report) ([]metav1.Condition, error) {
-	connected, guarded := r.checkCluster(ctx, cell)
+	connected, guarded, available := r.checkCluster(ctx, cell)
 	conditions := []metav1.Condition{connected, guarded}
+	if had := meta.FindStatusCondition(cell.Status.Conditions, available.Type); had != nil || available.Status != metav1.ConditionUnknown {
+		conditions = append(conditions, available)
+	}
 	if renewed, isNeeded := r.renewToken(ctx, cell); isNeeded {
 		conditions = append(conditions, renewed)
 	}

@@ -78,5 +78,6 @@ func CellRules() []rbacv1.PolicyRule {
 			APIGroups: []string{"admissionregistration.k8s.io"},
 			Resources: []string{"validatingadmissionpolicies", "validatingadmissionpolicybindings"}, Verbs: []string{"get"},
 		},
+		{APIGroups: []string{"discovery.k8s.io"}, Resources: []string{"endpointslices"}, Verbs: []string{"list"}},
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/rest"
@@ -78,6 +80,53 @@ func TestCellHasConnectedAndGuardedConditions(t *testing.T) {
 	cell = l.reconcile(cell)
 	l.wantCondition(cell, v1alpha1.ConditionGuarded, metav1.ConditionFalse, v1alpha1.ReasonWebhookMissing)
 	l.wantEvent("Warning WebhookMissing")
+}
+
+func TestCellSaysWhetherAReplicaOfTheWebhookIsReady(t *testing.T) {
+	l := newFixture(t)
+	cell := l.createCell("a", l.createKubeconfig("a"))
+	worker, hooks := l.configureWebhook(cell.Name)
+	cell = l.reconcile(cell)
+	if meta.FindStatusCondition(cell.Status.Conditions, v1alpha1.ConditionWebhookAvailable) != nil {
+		t.Errorf("conditions %+v, want none on the replicas of a webhook with a URL", cell.Status.Conditions)
+	}
+
+	path := webhookconfig.RemovalPath(cell.Name)
+	hooks.Webhooks[0].ClientConfig = admissionregistrationv1.WebhookClientConfig{
+		Service: &admissionregistrationv1.ServiceReference{Namespace: "default", Name: cell.Name, Path: &path},
+	}
+	l.must(worker.Update(t.Context(), hooks))
+	if cell = l.reconcile(cell); meta.FindStatusCondition(cell.Status.Conditions, v1alpha1.ConditionWebhookAvailable) != nil {
+		t.Errorf("conditions %+v, want none on the replicas of a Service without EndpointSlices", cell.Status.Conditions)
+	}
+
+	isReady, isNotReady := true, false
+	slice := &discoveryv1.EndpointSlice{
+		ObjectMeta:  metav1.ObjectMeta{Namespace: "default", Name: cell.Name, Labels: map[string]string{discoveryv1.LabelServiceName: cell.Name}},
+		AddressType: discoveryv1.AddressTypeIPv4,
+		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{"10.0.0.1"}, Conditions: discoveryv1.EndpointConditions{Ready: &isNotReady}}},
+	}
+	l.must(worker.Create(t.Context(), slice))
+	l.Cleanup(func() { _ = worker.Delete(context.Background(), slice) })
+	l.drainEvents()
+	cell = l.reconcile(cell)
+	l.wantCondition(cell, v1alpha1.ConditionWebhookAvailable, metav1.ConditionFalse, v1alpha1.ReasonNoReplicaReady, "default/"+cell.Name)
+	l.wantCondition(cell, v1alpha1.ConditionGuarded, metav1.ConditionTrue, v1alpha1.ReasonWebhookConfigured)
+	l.wantEvent("Warning NoReplicaReady")
+
+	slice.Endpoints[0].Conditions.Ready = &isReady
+	l.must(worker.Update(t.Context(), slice))
+	cell = l.reconcile(cell)
+	l.wantCondition(cell, v1alpha1.ConditionWebhookAvailable, metav1.ConditionTrue, v1alpha1.ReasonReplicasReady)
+	slice.Endpoints = nil
+	l.must(worker.Update(t.Context(), slice))
+	cell = l.reconcile(cell)
+	l.wantCondition(cell, v1alpha1.ConditionWebhookAvailable, metav1.ConditionFalse, v1alpha1.ReasonNoReplicaReady)
+
+	// Without a way to ask, the controller does not repeat what it knew.
+	cell.Spec.KubeconfigSecretRef = &v1alpha1.KubeconfigSecretRef{Namespace: l.namespace, Name: "none"}
+	l.must(l.Update(t.Context(), cell))
+	l.wantCondition(l.reconcile(cell), v1alpha1.ConditionWebhookAvailable, metav1.ConditionUnknown, v1alpha1.ReasonEndpointsUnread)
 }
 
 func TestCellWithoutKubeconfigUsesConfiguredConnection(t *testing.T) {

@@ -59,7 +59,12 @@ func run(ctx context.Context, out io.Writer, program, chart, reportDir string) (
 	if err := p.run(ctx); err != nil {
 		return errors.Join(err, c.kubelet.Problems())
 	}
-	return errors.Join(p.report.print(out), p.report.write(reportDir))
+	pages, err := readPages("README.md", "docs")
+	if err != nil {
+		return err
+	}
+	p.report.Pages, err = pagesToRead(pages, p.report.CommandLines, chart)
+	return errors.Join(err, p.report.print(out), p.report.write(reportDir))
 }
 
 // cluster is a fresh cluster. Its pods reach the API server through a proxy.

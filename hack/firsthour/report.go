@@ -16,6 +16,8 @@ type report struct {
 	// ValuesNeeded counts the chart values that the commands set, Commands the commands up to the first refusal, the refused one included.
 	ValuesNeeded int `json:"values_needed"`
 	Commands     int `json:"commands"`
+	// Pages counts the pages of the documentation that have these commands.
+	Pages int `json:"pages_to_refusal"`
 	// Refused counts commands that the webhook refused because of the floor: 1, or 0 if none was.
 	Refused int `json:"refused"`
 	// SecondsToRefusal is the time from the first command to the refusal, with the waits of the commands.

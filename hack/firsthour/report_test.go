@@ -89,3 +89,26 @@ func TestOutageCountsInternalErrorsOfTheDrainOnly(t *testing.T) {
 		t.Errorf("report (-want +got):\n%s", diff)
 	}
 }
+
+func TestPagesToRead(t *testing.T) {
+	install, label, remove := "helm install b charts/b --wait", "kubectl label d web", "kubectl delete pods"
+	commands := []string{install, label, remove}
+	for claim, c := range map[string]struct {
+		pages []string
+		want  int
+	}{
+		"one page has all commands":       {[]string{"other", label, "helm install b b-1.tgz --wait " + label + remove}, 1},
+		"the first page that has most":    {[]string{install, label + remove}, 2},
+		"each command has its page":       {[]string{install, label, remove}, 3},
+		"a command is nowhere":            {[]string{install, label}, 0},
+		"flags of an installation differ": {[]string{"helm install b b-1.tgz " + label + remove}, 0},
+		"nothing is documented":           {nil, 0},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			got, err := pagesToRead(c.pages, commands, "charts/b")
+			if got != c.want || (err != nil) != (c.want == 0) {
+				t.Errorf("pagesToRead() = %d, %v, want %d", got, err, c.want)
+			}
+		})
+	}
+}

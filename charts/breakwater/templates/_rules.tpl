@@ -57,6 +57,7 @@
 - {apiGroups: [""], resources: [namespaces], resourceNames: [kube-system], verbs: [get]}
 - {apiGroups: [admissionregistration.k8s.io], resources: [validatingwebhookconfigurations], verbs: [list]}
 - {apiGroups: [admissionregistration.k8s.io], resources: [validatingadmissionpolicies, validatingadmissionpolicybindings], verbs: [get]}
+- {apiGroups: [discovery.k8s.io], resources: [endpointslices], verbs: [list]}
 {{- end }}
 
 {{- define "breakwater.rules.aggregator.core" -}}

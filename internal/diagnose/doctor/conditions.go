@@ -30,6 +30,9 @@ func CellProblem(cell *v1alpha1.Cell) string {
 			problems = append(problems, fmt.Sprintf("%s=%s (%s): %s", name, condition.Status, condition.Reason, condition.Message))
 		}
 	}
+	if meta.IsStatusConditionFalse(cell.Status.Conditions, v1alpha1.ConditionWebhookAvailable) {
+		problems = append(problems, meta.FindStatusCondition(cell.Status.Conditions, v1alpha1.ConditionWebhookAvailable).Message)
+	}
 	if meta.IsStatusConditionTrue(cell.Status.Conditions, v1alpha1.ConditionOverlapping) {
 		problems = append(problems, meta.FindStatusCondition(cell.Status.Conditions, v1alpha1.ConditionOverlapping).Message)
 	}

@@ -30,13 +30,14 @@ type AlarmKind string
 const (
 	AlarmUnguarded       AlarmKind = "unguarded"       // the API server of a cell does not call the webhook
 	AlarmCoreUnreachable AlarmKind = "coreUnreachable" // a core does not answer
+	AlarmWebhookDown     AlarmKind = "webhookDown"     // no replica of the webhook of a cell is ready
 	AlarmNeverReported   AlarmKind = "neverReported"   // no aggregator has ever counted a cell
 	AlarmStale           AlarmKind = "stale"           // the aggregator of a cell does not report, or has stopped
 	AlarmGuardUnknown    AlarmKind = "guardUnknown"    // it is unknown whether the API server of a cell calls the webhook
 )
 
 func alarmKinds() []AlarmKind {
-	return []AlarmKind{AlarmUnguarded, AlarmCoreUnreachable, AlarmNeverReported, AlarmStale, AlarmGuardUnknown}
+	return []AlarmKind{AlarmUnguarded, AlarmCoreUnreachable, AlarmWebhookDown, AlarmNeverReported, AlarmStale, AlarmGuardUnknown}
 }
 
 // Text returns the display name of a kind.
@@ -46,6 +47,8 @@ func (k AlarmKind) Text() string {
 		return "not guarded"
 	case AlarmCoreUnreachable:
 		return "core unreachable"
+	case AlarmWebhookDown:
+		return "webhook down"
 	case AlarmNeverReported:
 		return "never reported"
 	case AlarmGuardUnknown:
@@ -66,6 +69,9 @@ func AlarmsOf(c *Cell) (alarms []Alarm) {
 	isUnread := guarded != nil && guarded.Reason == v1alpha1.ReasonConfigurationUnread
 	add(c.Guarded == "False", AlarmUnguarded, "cell-unguarded", "Removals in "+c.Name+" are not checked: its pods can be removed without limit.",
 		v1alpha1.ConditionGuarded)
+	available := c.condition(v1alpha1.ConditionWebhookAvailable)
+	add(available != nil && available.Status == "False", AlarmWebhookDown, "webhook-down", "All removals of protected pods in "+c.Name+
+		" are denied: no replica of the webhook is ready there.", v1alpha1.ConditionWebhookAvailable)
 	add(c.Heard == nil, AlarmNeverReported, "cell-silent", "All removals of protected pods in "+c.Name+" are denied: no aggregator has counted them.", "")
 	add(c.Heard != nil && (c.Stale || c.Ready == "False"), AlarmStale, "cell-silent", staleConsequence(c), v1alpha1.ConditionAggregationFresh)
 	add(isUnread || c.Connected == "False" && c.Guarded != "False", AlarmGuardUnknown, "cell-guard-unknown", "It is unknown whether removals in "+c.Name+

@@ -35,6 +35,8 @@ func TestAlarmsOf(t *testing.T) {
 		"all is well":                     {[]func(*v1alpha1.Cell){fresh, set(v1alpha1.ConditionGuarded, "True"), set(v1alpha1.ConditionConnected, "True")}, nil, ""},
 		"nothing was asked for":           {[]func(*v1alpha1.Cell){fresh, set(v1alpha1.ConditionGuarded, "Unknown"), set(v1alpha1.ConditionConnected, "Unknown")}, nil, ""},
 		"the webhook is not called":       {[]func(*v1alpha1.Cell){fresh, set(v1alpha1.ConditionGuarded, "False")}, []status.AlarmKind{status.AlarmUnguarded}, "Removals in worker-1 are not checked"},
+		"the webhook is down":             {[]func(*v1alpha1.Cell){fresh, set(v1alpha1.ConditionGuarded, "True"), set(v1alpha1.ConditionWebhookAvailable, "False")}, []status.AlarmKind{status.AlarmWebhookDown}, "no replica of the webhook is ready"},
+		"it is unknown whether it runs":   {[]func(*v1alpha1.Cell){fresh, set(v1alpha1.ConditionWebhookAvailable, "Unknown")}, nil, ""},
 		"no aggregator has counted":       {nil, []status.AlarmKind{status.AlarmNeverReported}, "All removals of protected pods in worker-1 are denied"},
 		"the aggregator is silent":        {[]func(*v1alpha1.Cell){heard(time.Hour)}, []status.AlarmKind{status.AlarmStale}, "decided by old counts of worker-1"},
 		"its pods do not count elsewhere": {[]func(*v1alpha1.Cell){heard(time.Hour), discount}, []status.AlarmKind{status.AlarmStale}, "count for no other cell"},
