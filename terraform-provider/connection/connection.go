@@ -37,6 +37,7 @@ type Model struct {
 	Timeout               types.String `tfsdk:"timeout"`
 	RequireCluster        types.Bool   `tfsdk:"require_cluster"`
 	FieldManager          types.String `tfsdk:"field_manager"`
+	ClusterUID            types.String `tfsdk:"cluster_uid"`
 }
 
 // defaultTimeout is the API server's own request timeout. It answers no request later.

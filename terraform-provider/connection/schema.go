@@ -34,6 +34,12 @@ func Schema() schema.Schema {
 				"objects. If you change it, each object keeps its former manager until it changes the next time, and the new manager then takes over " +
 				"its fields. The Secret of `kubeconfig_wo` always has the default. Default: `" + DefaultFieldManager + "`.",
 		},
+		"cluster_uid": schema.StringAttribute{
+			Optional: true,
+			MarkdownDescription: "UID of the namespace `kube-system` of the cluster (`core.uid` of `breakwater_topology`). Resources then refuse any other cluster. It also " +
+				"accepts this cluster for resources that the state has in another one: without it, a plan that meets another cluster than before is an error. " +
+				"Variable: `BREAKWATER_CLUSTER_UID`.",
+		},
 		"in_cluster": schema.BoolAttribute{
 			Optional: true,
 			MarkdownDescription: "Use the ServiceAccount of the pod in which Terraform runs. This is also the default if nothing else is configured, " +

@@ -78,8 +78,8 @@ func TestPlanWithoutChangesReadsEachResourceOnce(t *testing.T) {
 				t.Errorf("the second plan is not empty: %v\n%s", err, out)
 			}
 			got := asked.reset()
-			if got["GET podprotectors"] != 100 || len(got) != 1 {
-				t.Errorf("plan of 100 unchanged protectors sent %v, want 100 GET requests only", got)
+			if got["GET podprotectors"] != 100 || got["GET /api/v1/namespaces/kube-system"] != 1 || len(got) != 2 {
+				t.Errorf("plan of 100 unchanged protectors sent %v, want 100 GET requests, and one that identifies the cluster", got)
 			}
 			c.Run("destroy", "-auto-approve")
 			t.Logf("a destroy of 100 protectors: %v", asked.reset())

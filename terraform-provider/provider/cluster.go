@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"sync"
 	"sync/atomic"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
@@ -32,6 +33,9 @@ type cluster struct {
 	required *bool
 	// warned is set once a plan has warned that it did without the cluster.
 	warned atomic.Bool
+	// created has the objects that resources of this apply create, such as "PodProtector shop/web".
+	created  sync.Map
+	identity identity
 }
 
 // errClusterUnknown is the reason why there is no cluster yet, although one may exist later in the same apply.
@@ -119,6 +123,7 @@ func clusterOf(m *connection.Model, b *Breakwater) (*cluster, error) {
 	if c.client.Transport, err = newBreaker(c.client.Transport, c.config, b.patience); err != nil {
 		return c, err
 	}
+	c.identity.expected = cmp.Or(m.ClusterUID.ValueString(), os.Getenv("BREAKWATER_CLUSTER_UID"))
 	c.manager = cmp.Or(m.FieldManager.ValueString(), connection.DefaultFieldManager)
 	c.dynamic, err = dynamic.NewForConfigAndClient(c.config, c.client)
 	return c, err

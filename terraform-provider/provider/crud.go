@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
 
@@ -17,13 +18,15 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/breakwater-k8s/breakwater/terraform-provider/shape"
 )
 
 // defaultTimeout is the default timeout of an apply or a deletion.
 const defaultTimeout = 10 * time.Minute
 
 // Create applies an object that does not exist yet. An existing object belongs to another owner: the user imports it, or takes it
-// over with force_conflicts.
+// over with force_conflicts, unless Terraform manages it already.
 func (o *object) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
 	t := o.newTask(ctx, &req.Plan, &req.Config, &resp.Diagnostics)
 	if t == nil {
@@ -33,10 +36,11 @@ func (o *object) Create(ctx context.Context, req resource.CreateRequest, resp *r
 	resp.Diagnostics.Append(d...)
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	if !t.takeover.force && !t.isNameFree(ctx, &resp.Diagnostics) {
+	if !o.isClusterOf(ctx, t.want, resp.Private, &resp.Diagnostics) || !t.claimName(&resp.Diagnostics) || !t.isNameFree(ctx, &resp.Diagnostics) {
 		return
 	}
-	resp.Diagnostics.Append(o.cluster.recordManager(ctx, resp.Private)...)
+	resp.Diagnostics.Append(o.cluster.record(ctx, resp.Private)...)
+	t.isNew = true
 	t.run(ctx, &resp.State, resp.Identity, &resp.Diagnostics)
 }
 
@@ -58,9 +62,12 @@ func (o *object) Update(ctx context.Context, req resource.UpdateRequest, resp *r
 	resp.Diagnostics.Append(d...)
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	if !o.isClusterOf(ctx, t.want, req.Private, &resp.Diagnostics) {
+		return
+	}
 	if t.run(ctx, &resp.State, resp.Identity, &resp.Diagnostics); !resp.Diagnostics.HasError() {
 		resp.Diagnostics.Append(resp.Private.SetKey(ctx, formerKey, nil)...)
-		resp.Diagnostics.Append(o.cluster.recordManager(ctx, resp.Private)...)
+		resp.Diagnostics.Append(o.cluster.record(ctx, resp.Private)...)
 	}
 }
 
@@ -73,6 +80,8 @@ type task struct {
 	takeover     takeover
 	wait         *waitConditions
 	timeouts     timeouts.Value
+	// isNew means that Terraform has no object of this name in the state.
+	isNew bool
 }
 
 func (o *object) newTask(ctx context.Context, plan *tfsdk.Plan, config *tfsdk.Config, d *diag.Diagnostics) *task {
@@ -97,8 +106,19 @@ func (o *object) newTask(ctx context.Context, plan *tfsdk.Plan, config *tfsdk.Co
 	return t
 }
 
-// isNameFree reports whether no object of that name exists, and adds an error if one does. It waits for an object that is being
-// deleted.
+// claimName reports whether this is the only resource of this apply that creates an object of this name, and adds an error if not. The claim stays: the
+// object exists afterwards, or the apply fails.
+func (t *task) claimName(d *diag.Diagnostics) bool {
+	_, isTaken := t.cluster.created.LoadOrStore(t.kind.of(t.want.String()), true)
+	if isTaken {
+		d.AddError("Two resources have the same "+t.kind.Kind.Kind, fmt.Sprintf("Another resource of this apply creates %s. "+
+			"An object can have one resource only: remove one, or change its name.", t.kind.of(t.want.String())))
+	}
+	return !isTaken
+}
+
+// isNameFree reports whether no object of that name exists, or one that Terraform may take over, and adds an error if not. It waits for an object
+// that is being deleted.
 func (t *task) isNameFree(ctx context.Context, d *diag.Diagnostics) bool {
 	var found *unstructured.Unstructured
 	err := retryTransient(ctx, func(ctx context.Context) (err error) {
@@ -113,9 +133,30 @@ func (t *task) isNameFree(ctx context.Context, d *diag.Diagnostics) bool {
 		return false
 	case found.GetDeletionTimestamp() != nil:
 		return t.awaitDeletion(ctx, t.want, found.GetUID(), confirmation{}, d)
+	case t.cluster.manages(found):
+		d.AddError(t.kind.managedSummary(), t.kind.managedDetail(t.want, t.cluster.manager))
+		return false
+	case t.takeover.force:
+		return true
 	}
 	t.kind.addExistsError(t.want, d)
 	return false
+}
+
+// manages reports whether this provider has applied the object.
+func (c *cluster) manages(live *unstructured.Unstructured) bool {
+	return shape.Owned(live.GetManagedFields(), c.manager) != nil
+}
+
+func (k *kind) managedSummary() string { return k.Kind.Kind + " is managed by Terraform already" }
+
+// managedDetail says why a resource cannot create an object that this provider has applied, and what to do.
+func (k *kind) managedDetail(w *desired, manager string) string {
+	return fmt.Sprintf("%s exists, and this provider has applied it (field manager %q). An object can have one resource only, because two would overwrite each other. "+
+		"If another resource, here or in another state, has the same name: remove one, or change its name. "+
+		"If this resource replaces itself, because of create_before_destroy: remove that, or the new object would be deleted with the old one. "+
+		"If the object moved to another index of count: use for_each, or a moved block. If its state was lost: import it (terraform import breakwater_%s.NAME %s).",
+		k.of(w.String()), manager, k.name, w)
 }
 
 // addExistsError adds the error that an object of that name exists which Terraform did not create.
@@ -130,12 +171,18 @@ func (t *task) run(ctx context.Context, state *tfsdk.State, identity *tfsdk.Reso
 		return
 	}
 	var live *unstructured.Unstructured
-	err := retryTransient(ctx, func(ctx context.Context) (err error) {
+	var first answer
+	err := retryTransient(first.of(ctx), func(ctx context.Context) (err error) {
 		live, err = t.cluster.apply(ctx, t.kind, t.want, t.takeover, false)
 		return err
 	})
 	if err != nil {
 		t.kind.explain(d, "applied", t.want.String(), err)
+		return
+	}
+	if t.isNew && !t.takeover.force && first.status() == http.StatusOK {
+		d.AddError("Two clients created the same "+t.kind.Kind.Kind, fmt.Sprintf("Another client created %s at the same moment, and this apply may have changed its fields. "+
+			"It is not in this state. Plan again where it belongs: that shows the changes and reverts them.", t.kind.of(t.want.String())))
 		return
 	}
 	tflog.Info(ctx, "applied", map[string]any{"kind": t.kind.Kind.Kind, "name": t.want.String(), "generation": live.GetGeneration()})
@@ -193,6 +240,9 @@ func (o *object) Read(ctx context.Context, req resource.ReadRequest, resp *resou
 	all, _ := attributes(req.State.Raw)
 	isImport := stringAttribute(all, "id") == ""
 	live, err := o.cluster.readForPlan(ctx, o.kind, w, isImport || o.cluster.isRequired(true))
+	if (err == nil || apierrors.IsNotFound(err)) && !o.isClusterOf(ctx, w, req.Private, &resp.Diagnostics) {
+		return
+	}
 	switch {
 	case errors.Is(err, errNotCompared):
 		o.cluster.warnOnce(&resp.Diagnostics, "Nothing was compared with the cluster", err)
@@ -214,6 +264,7 @@ func (o *object) Read(ctx context.Context, req resource.ReadRequest, resp *resou
 	}
 	last, d := lastManager(ctx, req.Private)
 	resp.Diagnostics.Append(d...)
+	resp.Diagnostics.Append(o.cluster.recordCluster(ctx, resp.Private)...)
 	if resp.State.Raw, err = o.kind.refreshedState(req.State.Raw, live, last, o.cluster.manager); err != nil {
 		resp.Diagnostics.AddError("The answer of the cluster could not be read", err.Error())
 		return

@@ -41,6 +41,9 @@ func (o *object) Delete(ctx context.Context, req resource.DeleteRequest, resp *r
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 
+	if !o.isClusterOf(ctx, w, req.Private, &resp.Diagnostics) {
+		return
+	}
 	if o.deleteObject(ctx, w, types.UID(stringAttribute(all, "uid")), o.kind.isProtectionLifted(all), &resp.Diagnostics); resp.Diagnostics.HasError() {
 		return
 	}

@@ -46,10 +46,20 @@ func lastManager(ctx context.Context, private privateState) (string, diag.Diagno
 	return last, d
 }
 
-// recordManager records the field manager in the private state.
-func (c *cluster) recordManager(ctx context.Context, private interface {
+// writablePrivateState is the private state that an operation returns.
+type writablePrivateState interface {
 	SetKey(ctx context.Context, key string, value []byte) diag.Diagnostics
-}) diag.Diagnostics {
+}
+
+// record records the field manager and the cluster in the private state.
+func (c *cluster) record(ctx context.Context, private writablePrivateState) diag.Diagnostics {
+	d := c.recordManager(ctx, private)
+	d.Append(c.recordCluster(ctx, private)...)
+	return d
+}
+
+// recordManager records the field manager in the private state.
+func (c *cluster) recordManager(ctx context.Context, private writablePrivateState) diag.Diagnostics {
 	raw, _ := json.Marshal(c.manager) // a string always has a JSON form
 	return private.SetKey(ctx, managerKey, raw)
 }

@@ -96,7 +96,7 @@ func (k *kind) behaviourAttributes() map[string]schema.Attribute {
 	all := map[string]schema.Attribute{
 		"force_conflicts": schema.BoolAttribute{
 			Optional: true, Computed: true, Default: booldefault.StaticBool(false),
-			MarkdownDescription: "Take over fields that another field manager owns, and an existing object of this name. " +
+			MarkdownDescription: "Take over fields that another field manager owns, and an existing object of this name that Terraform does not manage. " +
 				"If it is `false`, either is an error that names the other manager. Default: `false`.",
 		},
 		"deletion_protection": schema.BoolAttribute{

@@ -67,7 +67,7 @@ func (o *object) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest,
 	if resp.Diagnostics.Append(d...); d.HasError() {
 		return
 	}
-	if before == nil && !o.canCreate(ctx, now, required, over, &resp.Diagnostics) {
+	if !o.isClusterOf(ctx, now, req.Private, &resp.Diagnostics) || before == nil && !o.canCreate(ctx, now, required, over, &resp.Diagnostics) {
 		return
 	}
 	o.dryRun(ctx, now, required, over, &resp.Diagnostics)
@@ -83,8 +83,7 @@ func (k *kind) checkProtection(w *desired, had map[string]tftypes.Value, doing s
 			"If Terraform wants to replace it because a wait failed when it was created, run terraform untaint instead.", k.of(w.String()), doing))
 }
 
-// canCreate reads the object that a plan creates, and reports whether a dry run is possible. It warns if the object exists without being in
-// the state.
+// canCreate reads the object that a plan creates, and reports whether a dry run is possible. It warns if the object exists, and cannot be taken over.
 func (o *object) canCreate(ctx context.Context, w *desired, required bool, over takeover, d *diag.Diagnostics) bool {
 	found, err := o.cluster.readForPlan(ctx, o.kind, w, required)
 	switch {
@@ -97,10 +96,13 @@ func (o *object) canCreate(ctx context.Context, w *desired, required bool, over 
 		return true
 	case err != nil:
 		o.kind.explain(d, "looked for", w.String(), err)
-	case over.force:
-		return true
 	case found.GetDeletionTimestamp() != nil:
 		d.AddWarning(o.kind.Kind.Kind+" is still being deleted", fmt.Sprintf("The apply waits until %s is deleted. ", o.kind.of(w.String()))+describeHolders(found))
+	case o.cluster.manages(found):
+		d.AddWarning(o.kind.managedSummary(), "If the plan deletes the object before it creates it again (-/+), nothing protects its pods in between: terraform untaint "+
+			"keeps an object that is only tainted. Otherwise the apply will fail. "+o.kind.managedDetail(w, o.cluster.manager))
+	case over.force:
+		return true
 	default:
 		var verdict diag.Diagnostics
 		o.kind.addExistsError(w, &verdict)
