@@ -2,7 +2,6 @@ package provider
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/hashicorp/terraform-plugin-framework/action"
@@ -24,7 +23,7 @@ func (a *actionBase) Configure(_ context.Context, req action.ConfigureRequest, _
 // ModifyPlan sends no request to the cluster. If the cluster only becomes known during the apply, ModifyPlan defers the action
 // where Terraform supports that.
 func (a *actionBase) ModifyPlan(_ context.Context, req action.ModifyPlanRequest, resp *action.ModifyPlanResponse) {
-	if a.cluster != nil && errors.Is(a.cluster.absentErr, errClusterUnknown) && req.ClientCapabilities.DeferralAllowed {
+	if a.cluster.isUnknown() && req.ClientCapabilities.DeferralAllowed {
 		resp.Deferred = &action.Deferred{Reason: action.DeferredReasonProviderConfigUnknown}
 	}
 }

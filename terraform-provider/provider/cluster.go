@@ -21,14 +21,12 @@ import (
 
 // cluster is the cluster that a provider configuration points to. It need not exist when Terraform plans resources that are not in the state.
 type cluster struct {
-	config *rest.Config
-	// client sends all requests, through one breaker.
-	client  *http.Client
-	dynamic dynamic.Interface
+	// connect returns the connection, each time from the files and the variables as they are then.
+	connect func() (connected, error)
 	// manager is the field manager of server-side applies.
 	manager string
-	// absentErr is the reason why there is no cluster: its address is not known yet, or the configuration points to none.
-	absentErr error
+	// unknown is set if the address of the cluster is not known yet, or the configuration is wrong. Then connect is nil.
+	unknown error
 	// required is the value of require_cluster; nil if plans require the cluster for resources that are in the state.
 	required *bool
 	// warned is set once a plan has warned that it did without the cluster.
@@ -36,18 +34,43 @@ type cluster struct {
 	// created has the objects that resources of this apply create, such as "PodProtector shop/web".
 	created  sync.Map
 	identity identity
+
+	connecting sync.Mutex
+	connected
+}
+
+// connected is a connection to a cluster. It has no fields before the first operation that needs it: an earlier step of the same apply can write
+// the files that the configuration names.
+type connected struct {
+	config *rest.Config
+	// client sends all requests, through one breaker.
+	client  *http.Client
+	dynamic dynamic.Interface
 }
 
 // errClusterUnknown is the reason why there is no cluster yet, although one may exist later in the same apply.
 var errClusterUnknown = errors.New("its address or its credentials are known only after the apply")
 
-// absence returns why there is no cluster; nil if there is one.
+// absence connects, if that was not done yet. It returns why there is no cluster; nil if there is one.
 func (c *cluster) absence() error {
-	if c == nil {
+	switch {
+	case c == nil:
 		return errors.New("the provider was not configured")
+	case c.unknown != nil:
+		return c.unknown
 	}
-	return c.absentErr
+	c.connecting.Lock()
+	defer c.connecting.Unlock()
+	if c.dynamic != nil {
+		return nil
+	}
+	var err error
+	c.connected, err = c.connect()
+	return err
 }
+
+// isUnknown reports whether the cluster becomes known only during the apply.
+func (c *cluster) isUnknown() bool { return c != nil && errors.Is(c.unknown, errClusterUnknown) }
 
 // isUsable reports whether there is a cluster, and adds an error if not.
 func (c *cluster) isUsable(to string, d *diag.Diagnostics) bool {
@@ -81,20 +104,23 @@ func (c *cluster) warnOnce(d *diag.Diagnostics, summary string, err error) {
 	}
 }
 
-// connect fails because there is no cluster only if the configuration requires one. Otherwise an operation that needs the cluster reports the error.
-func connect(ctx context.Context, req provider.ConfigureRequest, d *diag.Diagnostics, b *Breakwater) *cluster {
+// newCluster fails because there is no cluster only if the configuration requires one. Otherwise an operation that needs the cluster reports the error.
+func newCluster(ctx context.Context, req provider.ConfigureRequest, d *diag.Diagnostics, b *Breakwater) *cluster {
 	var m connection.Model
 	if d.Append(req.Config.Get(ctx, &m)...); d.HasError() {
-		return &cluster{absentErr: errors.New("the configuration of the provider is wrong")}
+		return &cluster{unknown: errors.New("the configuration of the provider is wrong")}
 	}
 	required, err := m.ClusterRequired(os.Getenv)
 	if err != nil {
 		d.AddAttributeError(path.Root("require_cluster"), "Invalid configuration of the provider", sentence(err.Error()))
 	}
 	if m.IsUnknown() {
-		return &cluster{absentErr: errClusterUnknown, required: required}
+		return &cluster{unknown: errClusterUnknown, required: required}
 	}
-	c, err := clusterOf(&m, b)
+	c := &cluster{required: required, manager: cmp.Or(m.FieldManager.ValueString(), connection.DefaultFieldManager)}
+	c.identity.expected = cmp.Or(m.ClusterUID.ValueString(), os.Getenv("BREAKWATER_CLUSTER_UID"))
+	c.connect = func() (connected, error) { return connect(&m, b) }
+	_, err = c.connect()
 	const summary = "The configuration of the provider does not identify a cluster"
 	switch {
 	case err == nil:
@@ -103,13 +129,11 @@ func connect(ctx context.Context, req provider.ConfigureRequest, d *diag.Diagnos
 	default:
 		d.AddWarning(summary, "Only a plan of new resources succeeds without a cluster: "+sentence(err.Error()))
 	}
-	c.absentErr, c.required = err, required
 	return c
 }
 
-func clusterOf(m *connection.Model, b *Breakwater) (*cluster, error) {
-	c := &cluster{}
-	var err error
+// connect returns the connection that a configuration defines. It sends no request.
+func connect(m *connection.Model, b *Breakwater) (c connected, err error) {
 	if c.config, err = m.Config(os.Getenv); err != nil {
 		return c, err
 	}
@@ -123,8 +147,6 @@ func clusterOf(m *connection.Model, b *Breakwater) (*cluster, error) {
 	if c.client.Transport, err = newBreaker(c.client.Transport, c.config, b.patience); err != nil {
 		return c, err
 	}
-	c.identity.expected = cmp.Or(m.ClusterUID.ValueString(), os.Getenv("BREAKWATER_CLUSTER_UID"))
-	c.manager = cmp.Or(m.FieldManager.ValueString(), connection.DefaultFieldManager)
 	c.dynamic, err = dynamic.NewForConfigAndClient(c.config, c.client)
 	return c, err
 }

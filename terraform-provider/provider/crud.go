@@ -194,9 +194,16 @@ func (t *task) run(ctx context.Context, state *tfsdk.State, identity *tfsdk.Reso
 		t.setIdentity(ctx, identity, t.want, d)
 	}
 	t.warnLeftovers(live, d)
-	if t.wait != nil {
-		t.await(ctx, d)
+	if t.wait == nil {
+		return
 	}
+	var unmet diag.Diagnostics
+	t.await(ctx, &unmet)
+	if t.isNew {
+		// Terraform would taint a new resource with an error: the next apply would delete an object that protects pods.
+		unmet = asWarnings(unmet)
+	}
+	d.Append(unmet...)
 }
 
 // planned returns the plan as that of an object that Terraform created. Values that the plan does not know are null, and come

@@ -154,7 +154,7 @@ resource "breakwater_cluster_ring" "it" {
 			t.Errorf("the second plan is not empty: %v\n%s", err, out)
 		}
 		d.Variables = []string{"TF_VAR_second=configmaps"}
-		if out, err := d.Try("plan"); err == nil || !strings.Contains(out, "Duplicate value") {
+		if out, err := d.Try("plan"); err == nil || !strings.Contains(out, "the same value is there twice") {
 			t.Errorf("plan accepts a duplicate resource: %v\n%s", err, out)
 		}
 		d.Variables = []string{"TF_VAR_second=secrets"}

@@ -2,7 +2,6 @@ package provider
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -44,7 +43,7 @@ func (e *workerKubeconfig) Open(ctx context.Context, req ephemeral.OpenRequest, 
 		return
 	}
 	m.setDefaults()
-	if e.cluster != nil && errors.Is(e.cluster.absentErr, errClusterUnknown) {
+	if e.cluster.isUnknown() {
 		// Only a plan runs before the cluster's address is known, and a plan can do without the kubeconfig. OpenTofu reports a
 		// provider error in this case.
 		resp.Diagnostics.AddWarning("The cluster of a worker kubeconfig is not known yet", "The kubeconfig is created in the apply. "+

@@ -60,7 +60,7 @@ func TestFloorRejectsInvalidArguments(t *testing.T) {
 		expected    types.Int64
 		want        string
 	}{
-		"neither":                                {"", "", types.Int64Value(10), "Cannot compute the minimum number of available pods: min_available: Invalid value: give either min_available or max_unavailable"},
+		"neither":                                {"", "", types.Int64Value(10), "Cannot compute the minimum number of available pods: min_available: give either min_available or max_unavailable"},
 		"both":                                   {"3", "4", types.Int64Value(10), "give either min_available or max_unavailable"},
 		"a percentage without expected_replicas": {"70%", "", types.Int64Null(), "expected_replicas is null: percentages and max_unavailable are computed from it"},
 		"max_unavailable without expected_replicas": {"", "3", types.Int64Null(), "expected_replicas is null"},
@@ -68,7 +68,7 @@ func TestFloorRejectsInvalidArguments(t *testing.T) {
 		"no number":                  {"many", "", types.Int64Value(10), "must be a number of pods"},
 		"below zero":                 {"", "-3", types.Int64Value(10), "must be a number of pods"},
 		"a number of another kind":   {"007", "", types.Int64Value(10), "must be a number of pods"},
-		"negative expected_replicas": {"70%", "", types.Int64Value(-1), "expected_replicas: Invalid value: -1"},
+		"negative expected_replicas": {"70%", "", types.Int64Value(-1), "expected_replicas: must be at least 0"},
 		"too many expected_replicas": {"70%", "", types.Int64Value(1 << 31), "expected_replicas: "},
 	} {
 		t.Run(name, func(t *testing.T) {

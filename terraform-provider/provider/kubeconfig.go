@@ -33,7 +33,7 @@ func kubeconfigAttributes() map[string]schema.Attribute {
 				"neither into the state nor into a plan. If it is not set, create the Secret by other means. Needs Terraform 1.11 or OpenTofu 1.11.",
 			Validators: []validator.String{stringvalidator.AlsoRequires(path.MatchRoot("kubeconfig_secret_ref"))},
 		},
-		"kubeconfig_wo_version": schema.Int64Attribute{
+		"kubeconfig_wo_version": schema.NumberAttribute{
 			Optional: true,
 			MarkdownDescription: "Increase it to write `kubeconfig_wo` again: Terraform cannot detect that it changed. " +
 				"It is also written whenever the Cell itself changes.",

@@ -2,7 +2,6 @@ package provider
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
@@ -39,7 +38,7 @@ func (l *listResource) List(ctx context.Context, req list.ListRequest, stream *l
 	switch {
 	case err != nil:
 		d.AddError("The configuration could not be read", err.Error())
-	case l.cluster != nil && errors.Is(l.cluster.absentErr, errClusterUnknown):
+	case l.cluster.isUnknown():
 		d.AddError("No cluster to list from yet", fmt.Sprintf("The provider does not know its cluster: %v. terraform query applies nothing: first apply "+
 			"the resources that create the cluster, or configure the address of an existing one.", errClusterUnknown))
 	default:

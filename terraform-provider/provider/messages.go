@@ -11,8 +11,9 @@ import (
 )
 
 // message translates a message of the API server about a field: it begins with the path of the attribute, has the names of attributes
-// instead of those of API fields, and says in words what is allowed.
+// instead of those of API fields, says in words what is allowed, and leaves out the value, which can be sensitive: Terraform shows others itself.
 func (k *kind) message(at path.Path, text string) string {
+	text = withoutValue(text)
 	if found := bodyMessage.FindStringSubmatch(text); found != nil {
 		text = found[1] + allowed(found[2])
 	}
@@ -35,7 +36,21 @@ func (k *kind) message(at path.Path, text string) string {
 	return at.String() + ": " + strings.TrimSuffix(text, ".") + "."
 }
 
+// withoutValue removes the given value from a message such as `Invalid value: "1d": must be a duration`.
+func withoutValue(text string) string {
+	found := givenValue.FindStringSubmatch(text)
+	switch {
+	case found == nil:
+		return text
+	case found[1] == "Duplicate":
+		return "the same value is there twice"
+	default:
+		return strings.Replace(found[2], "supported values: ", "must be one of ", 1)
+	}
+}
+
 var (
+	givenValue = regexp.MustCompile(`(?s)^(Invalid|Unsupported|Duplicate) value(?:: (?:"(?:[^"\\]|\\.)*"|\{.*\}|\[.*\]|[-+.0-9e]+|true|false|null))?(?:: (.*))?$`)
 	// bodyMessage is a violation of the OpenAPI schema: `Invalid value: "1d": spec.staleAfter in body should match '^...$'`.
 	bodyMessage = regexp.MustCompile(`(?s)^(.*: |)\S+ in body (.*)$`)
 	regexHint   = regexp.MustCompile(`,? ?\(?regex used for validation is '[^']*'`)

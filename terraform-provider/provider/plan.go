@@ -45,6 +45,7 @@ func (o *object) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest,
 		return
 	}
 	o.kind.check(ctx, now, before, &resp.Diagnostics)
+	o.kind.advise(now, &resp.Diagnostics)
 	if resp.Diagnostics.HasError() {
 		return
 	}
@@ -80,7 +81,7 @@ func (k *kind) checkProtection(w *desired, had map[string]tftypes.Value, doing s
 	}
 	d.AddError(k.Kind.Kind+" is protected from deletion",
 		fmt.Sprintf("%s would be %s, and its deletion_protection is true. Set deletion_protection = false and apply that first. "+
-			"If Terraform wants to replace it because a wait failed when it was created, run terraform untaint instead.", k.of(w.String()), doing))
+			"If Terraform wants to replace it because it is tainted, run terraform untaint instead.", k.of(w.String()), doing))
 }
 
 // canCreate reads the object that a plan creates, and reports whether a dry run is possible. It warns if the object exists, and cannot be taken over.

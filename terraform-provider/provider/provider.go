@@ -53,7 +53,7 @@ func (b *Breakwater) Schema(_ context.Context, _ provider.SchemaRequest, resp *p
 
 // Configure sets the cluster that all resources, data sources and actions use.
 func (b *Breakwater) Configure(ctx context.Context, req provider.ConfigureRequest, resp *provider.ConfigureResponse) {
-	c := connect(ctx, req, &resp.Diagnostics, b)
+	c := newCluster(ctx, req, &resp.Diagnostics, b)
 	resp.ResourceData, resp.DataSourceData, resp.EphemeralResourceData = c, c, c
 	resp.ListResourceData, resp.ActionData = c, c
 }

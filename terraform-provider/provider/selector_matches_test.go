@@ -73,21 +73,21 @@ func TestSelectorMatches(t *testing.T) {
 func TestSelectorMatchesErrors(t *testing.T) {
 	f := &selectorMatches{protectors: protectors(t)}
 	for want, selector := range map[string]any{
-		"Invalid selector: selector.match_expressions[0].values: Invalid value: values must hold at least one value for In and NotIn": fields{"match_expressions": []any{expression("tier", "In")}},
-		"and none for Exists and DoesNotExist":                                                 fields{"match_expressions": []any{expression("tier", "Exists", "a")}},
-		`selector.match_expressions[1].operator: Unsupported value: "Is"`:                      fields{"match_expressions": []any{expression("tier", "Exists"), expression("tier", "Is", "a")}},
-		"selector.match_expressions[0].key: Required value":                                    fields{"match_expressions": []any{fields{"operator": "Exists"}}},
-		"key must be a label key":                                                              fields{"match_expressions": []any{expression("a b", "Exists")}},
-		"selector.match_labels: Invalid value: match_labels has a key that is not a label key": fields{"match_labels": fields{"-": "a"}},
-		`selector.match_labels["app"]: Invalid value: "a b"`:                                   fields{"match_labels": fields{"app": "a b"}},
-		"selector has no matchLabels: it has match_expressions, match_labels":                  fields{"matchLabels": fields{"app": "web"}},
-		"selector.match_labels is a list, but must be an object":                               fields{"match_labels": []any{"app"}},
-		"selector.match_labels.app is a list, but must be a text":                              fields{"match_labels": fields{"app": []any{nil}}},
-		"selector.match_expressions[0] is null, but must be an object":                         fields{"match_expressions": []any{nil}},
-		"selector.match_labels.app is null, but must be a text":                                fields{"match_labels": fields{"app": nil}},
-		"selector.match_expressions[0].values[0] is null, but must be a text":                  fields{"match_expressions": []any{fields{"key": "a", "operator": "In", "values": []any{nil}}}},
-		"selector is a text, but must be an object":                                            "app=web",
-		"selector.match_expressions[0] has no operators: it has key, operator, values":         fields{"match_expressions": []any{fields{"key": "a", "operators": "In"}}},
+		"Invalid selector: selector.match_expressions[0].values: values must hold at least one value for In and NotIn": fields{"match_expressions": []any{expression("tier", "In")}},
+		"and none for Exists and DoesNotExist":                                         fields{"match_expressions": []any{expression("tier", "Exists", "a")}},
+		`selector.match_expressions[1].operator: must be one of "In", "NotIn"`:         fields{"match_expressions": []any{expression("tier", "Exists"), expression("tier", "Is", "a")}},
+		"selector.match_expressions[0].key: Required value":                            fields{"match_expressions": []any{fields{"operator": "Exists"}}},
+		"key must be a label key":                                                      fields{"match_expressions": []any{expression("a b", "Exists")}},
+		"selector.match_labels: match_labels has a key that is not a label key":        fields{"match_labels": fields{"-": "a"}},
+		`selector.match_labels["app"]: must be a label value`:                          fields{"match_labels": fields{"app": "a b"}},
+		"selector has no matchLabels: it has match_expressions, match_labels":          fields{"matchLabels": fields{"app": "web"}},
+		"selector.match_labels is a list, but must be an object":                       fields{"match_labels": []any{"app"}},
+		"selector.match_labels.app is a list, but must be a text":                      fields{"match_labels": fields{"app": []any{nil}}},
+		"selector.match_expressions[0] is null, but must be an object":                 fields{"match_expressions": []any{nil}},
+		"selector.match_labels.app is null, but must be a text":                        fields{"match_labels": fields{"app": nil}},
+		"selector.match_expressions[0].values[0] is null, but must be a text":          fields{"match_expressions": []any{fields{"key": "a", "operator": "In", "values": []any{nil}}}},
+		"selector is a text, but must be an object":                                    "app=web",
+		"selector.match_expressions[0] has no operators: it has key, operator, values": fields{"match_expressions": []any{fields{"key": "a", "operators": "In"}}},
 	} {
 		t.Run(want, func(t *testing.T) {
 			if got, complaint := call(t, f, given(t, selector), podLabels(nil)); !strings.Contains(complaint, want) {

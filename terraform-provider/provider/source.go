@@ -2,7 +2,6 @@ package provider
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 
@@ -28,7 +27,7 @@ func (l *dataSourceBase) Configure(_ context.Context, req datasource.ConfigureRe
 // isReady reports whether there is a cluster to read from. If the cluster only becomes known during the apply, ready defers the
 // read where Terraform supports that.
 func (l *dataSourceBase) isReady(ctx context.Context, req *datasource.ReadRequest, resp *datasource.ReadResponse) bool {
-	if l.cluster == nil || !errors.Is(l.cluster.absentErr, errClusterUnknown) {
+	if !l.cluster.isUnknown() {
 		return l.cluster.isUsable("read from", &resp.Diagnostics)
 	}
 	if req.ClientCapabilities.DeferralAllowed {

@@ -61,16 +61,12 @@ func (t *topology) cell(object *unstructured.Unstructured) (*cellModel, []string
 		return nil, nil, err
 	}
 	h := healthOf(cell)
-	status := &cell.Status
 	m := &cellModel{
 		Name: cell.Name, Deleting: cell.DeletionTimestamp != nil, Messages: h.messages,
 		Ready: h.states["ready"], Connected: h.states["connected"], AggregationFresh: h.states["aggregation_fresh"],
 		Guarded: h.states["guarded"], Overlapping: h.states["overlapping"],
-		ClusterUID: stringOrNull(status.Cluster), Pods: int64(status.Pods), Protectors: int64(status.Protectors),
-		Epoch: status.Aggregator.Epoch, Holder: stringOrNull(status.Aggregator.Holder),
+		ClusterUID: stringOrNull(cell.Status.Cluster),
 	}
-	heartbeat, _, _ := unstructured.NestedString(object.Object, "status", "aggregator", "lastHeartbeat")
-	m.LastHeartbeat = stringOrNull(heartbeat)
 	spec, _ := object.Object["spec"].(map[string]any)
 	for name, into := range map[string]*attr.Value{
 		"kubeconfigSecretRef": &m.KubeconfigSecretRef, "namespaces": &m.Namespaces, "podSelector": &m.PodSelector,

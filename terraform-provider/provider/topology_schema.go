@@ -33,11 +33,6 @@ type cellModel struct {
 	Messages            map[string]string `tfsdk:"messages"`
 	Deleting            bool              `tfsdk:"deleting"`
 	ClusterUID          types.String      `tfsdk:"cluster_uid"`
-	Pods                int64             `tfsdk:"pods"`
-	Protectors          int64             `tfsdk:"protectors"`
-	Epoch               int64             `tfsdk:"epoch"`
-	Holder              types.String      `tfsdk:"holder"`
-	LastHeartbeat       types.String      `tfsdk:"last_heartbeat"`
 	KubeconfigSecretRef attr.Value        `tfsdk:"kubeconfig_secret_ref"`
 	Namespaces          attr.Value        `tfsdk:"namespaces"`
 	PodSelector         attr.Value        `tfsdk:"pod_selector"`
@@ -48,7 +43,8 @@ func (t *topology) Schema(_ context.Context, _ datasource.SchemaRequest, resp *d
 	resp.Schema = schema.Schema{
 		MarkdownDescription: "A core cluster with its cells, and whether they are healthy: for a `check` block, or a " +
 			"`precondition` of resources that need a healthy core. A configuration of the provider is for one core. If there are several, configure the " +
-			"provider with an alias for each, and use this data source once for each `provider`.",
+			"provider with an alias for each, and use this data source once for each `provider`. Nothing in it changes unless the state of a cell does, so " +
+			"an output of it causes no change in a plan; `breakwater_cell` also has the numbers of a cell and its last heartbeat.",
 		Attributes: map[string]schema.Attribute{
 			"healthy": schema.BoolAttribute{Computed: true, MarkdownDescription: "`true` when there is a Cell, and each one is `ready`, " +
 				"`aggregation_fresh`, `connected` and `guarded`, none is `overlapping`, and none is deleted and still draining. For a Cell without " +
@@ -80,9 +76,6 @@ func (t *topology) cellAttributes() map[string]schema.Attribute {
 	text := func(of string) schema.Attribute {
 		return schema.StringAttribute{Computed: true, MarkdownDescription: of}
 	}
-	number := func(of string) schema.Attribute {
-		return schema.Int64Attribute{Computed: true, MarkdownDescription: of}
-	}
 	const state = " `True`, `False` or `Unknown`."
 	spec := t.cells.Spec.Fields.SourceAttributes()
 	return map[string]schema.Attribute{
@@ -97,11 +90,6 @@ func (t *topology) cellAttributes() map[string]schema.Attribute {
 			MarkdownDescription: "Why one of these does not have the desired status, by its name, such as `guarded`. The others are not in it."},
 		"deleting":              schema.BoolAttribute{Computed: true, MarkdownDescription: "Whether the Cell is deleted, and still drained."},
 		"cluster_uid":           text("UID of the namespace kube-system of the cell's cluster. Null while it is not known."),
-		"pods":                  number("Pods in the newest snapshot of the cell."),
-		"protectors":            number("Protectors that the aggregator of the cell counts for."),
-		"epoch":                 number("Number of leaderships of the cell so far: each new leader of its aggregator increases it."),
-		"holder":                text("Which aggregator leads the cell. Null when none ever did."),
-		"last_heartbeat":        text("When the aggregator reported last, by its own clock. Null when it never did."),
 		"kubeconfig_secret_ref": spec["kubeconfig_secret_ref"],
 		"namespaces":            spec["namespaces"],
 		"pod_selector":          spec["pod_selector"],

@@ -8,8 +8,8 @@ import (
 	source "github.com/hashicorp/terraform-plugin-framework/datasource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/booldefault"
-	"github.com/hashicorp/terraform-plugin-framework/resource/schema/int64default"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/listdefault"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/numberdefault"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/objectdefault"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/setdefault"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringdefault"
@@ -43,9 +43,10 @@ func (f *Field) attribute() (schema.Attribute, error) {
 	)
 	switch f.Kind {
 	case Int:
-		a := schema.Int64Attribute{MarkdownDescription: text, Required: required, Optional: optional, Computed: computed}
+		// The framework reports a fraction in an Int64Attribute as a fault of the provider.
+		a := schema.NumberAttribute{MarkdownDescription: text, Required: required, Optional: optional, Computed: computed}
 		if computed {
-			a.Default = int64default.StaticInt64(filled.(types.Int64).ValueInt64())
+			a.Default = numberdefault.StaticBigFloat(filled.(types.Number).ValueBigFloat())
 		}
 		return a, nil
 	case Bool:
@@ -131,7 +132,7 @@ func (f *Field) sourceAttribute() source.Attribute {
 	text := f.Description
 	switch {
 	case f.Kind == Int:
-		return source.Int64Attribute{MarkdownDescription: text, Computed: true}
+		return source.NumberAttribute{MarkdownDescription: text, Computed: true}
 	case f.Kind == Bool:
 		return source.BoolAttribute{MarkdownDescription: text, Computed: true}
 	case f.Kind == Object:

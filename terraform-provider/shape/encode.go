@@ -2,6 +2,7 @@ package shape
 
 import (
 	"fmt"
+	"maps"
 	"math/big"
 	"slices"
 	"strconv"
@@ -118,7 +119,7 @@ func (f *Field) encodeElements(at Path, v tftypes.Value) (Encoded, error) {
 	return all, nil
 }
 
-// encode encodes a scalar.
+// encode encodes a scalar. A number that is no int32, as which the API stores it, becomes a float64, which NotWhole finds and no API server accepts.
 func (k Kind) encode(v tftypes.Value) (Encoded, error) {
 	switch k {
 	case Bool:
@@ -130,8 +131,11 @@ func (k Kind) encode(v tftypes.Value) (Encoded, error) {
 		if err := v.As(&n); err != nil {
 			return Encoded{}, err
 		}
-		i, _ := n.Int64()
-		return Encoded{Value: i}, nil
+		if i, accuracy := n.Int64(); accuracy == big.Exact && i == int64(int32(i)) { //nolint:gosec // compares what is lost
+			return Encoded{Value: i}, nil
+		}
+		inexact, _ := n.Float64()
+		return Encoded{Value: inexact}, nil
 	}
 	var s string
 	if err := v.As(&s); err != nil {
@@ -144,4 +148,21 @@ func (k Kind) encode(v tftypes.Value) (Encoded, error) {
 		}
 	}
 	return Encoded{Value: s}, nil
+}
+
+// NotWhole returns the paths of the numbers in an encoded value that have a fraction, or are too large for the API.
+func NotWhole(at Path, value any) (paths []Path) {
+	switch v := value.(type) {
+	case float64:
+		return []Path{at}
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			paths = append(paths, NotWhole(at.child(name), v[name])...)
+		}
+	case []any:
+		for i := range v {
+			paths = append(paths, NotWhole(at.child(fmt.Sprintf("[%d]", i)), v[i])...)
+		}
+	}
+	return paths
 }

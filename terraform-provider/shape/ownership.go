@@ -47,8 +47,14 @@ func ownsField(owned *fieldpath.Set, name string) bool {
 	return owned != nil && (owned.Members.Has(fieldpath.PathElement{FieldName: &name}) || Below(owned, name) != nil)
 }
 
-// Show returns what Terraform shows of an object in a cluster: the current values of the fields that Terraform set before, and of
-// those that it owns. Values of other managers and the API server's defaults are neither Terraform's to change, nor drift.
+// isUnchangedDefault reports whether the API server set the value of the field to the default that Terraform sets as well. An earlier version of the
+// provider, which did not know the field, did not set it.
+func (f *Field) isUnchangedDefault(live any) bool {
+	return f.Default != nil && !f.UnownedIfUnset && equalJSON(f.withDefaults(f.Default), live)
+}
+
+// Show returns what Terraform shows of an object in a cluster: the current values of the fields that Terraform set before, of those that it
+// owns, and defaults that it sets as well. Other values of other managers and of the API server are neither Terraform's to change, nor drift.
 func (f *Field) Show(before, live any, owned *fieldpath.Set) any {
 	if before == nil && owned == nil {
 		return nil
@@ -68,7 +74,7 @@ func (f *Field) show(before, live any, owned *fieldpath.Set) any {
 		shown := map[string]any{}
 		for name, now := range asMap(live) {
 			c := f.Child(name)
-			if c == nil || had[name] == nil && !ownsField(owned, name) {
+			if c == nil || had[name] == nil && !ownsField(owned, name) && !c.isUnchangedDefault(now) {
 				continue
 			}
 			if v := c.show(had[name], now, Below(owned, name)); v != nil {

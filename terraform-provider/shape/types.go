@@ -11,7 +11,7 @@ import (
 func (f *Field) Type() attr.Type {
 	switch f.Kind {
 	case Int:
-		return types.Int64Type
+		return types.NumberType
 	case Bool:
 		return types.BoolType
 	case Object:
