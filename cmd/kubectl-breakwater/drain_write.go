@@ -85,7 +85,7 @@ func abortsText(aborts []drain.Abort, coloured bool) string {
 	}
 	text := "\n" + bad.apply("kubectl drain aborts before it removes a pod of these nodes", coloured) + "\n"
 	for i := range aborts {
-		text += wrapText(aborts[i].Node+": "+aborts[i].String(), "  ", 100) + "\n"
+		text += wrapText(aborts[i].Node+": "+aborts[i].String(), "  ") + "\n"
 	}
 	return text + "\n"
 }
@@ -121,7 +121,7 @@ func denialsText(all []drain.Refusal, withMessages bool) string {
 		}
 		fmt.Fprintf(&b, "  %s%s: %s\n", r.Pod, onNode(r.Node), strings.TrimSpace(key))
 		if withMessages && counts[key] == 1 {
-			b.WriteString(wrapText(r.Message, "      ", 100) + "\n")
+			b.WriteString(wrapText(r.Message, "      ") + "\n")
 		}
 	}
 	for _, r := range all {
@@ -152,7 +152,7 @@ func leftOutText(left []leftOut, notes []string, wide bool) string {
 		}
 	}
 	for _, note := range notes {
-		b.WriteString("\n" + wrapText("note: "+note, "", 100) + "\n")
+		b.WriteString("\n" + wrapText("note: "+note, "") + "\n")
 	}
 	return b.String()
 }

@@ -19,7 +19,7 @@ func explanationText(e explain.Explanation, wide, coloured bool) string {
 	}
 	fmt.Fprintf(&b, "%s pod %s/%s in %s: %s\n", e.Operation, e.Namespace, e.Pod, where, verdictText(e, coloured))
 	if e.Message != "" {
-		fmt.Fprintf(&b, "\n%s\n", wrapText(e.Message, "  ", 100))
+		fmt.Fprintf(&b, "\n%s\n", wrapText(e.Message, "  "))
 	}
 	if e.Answer != nil {
 		fmt.Fprintf(&b, "\nAnswer of the API server: %s\n", answerText(e, coloured))
@@ -38,7 +38,7 @@ func explanationText(e explain.Explanation, wide, coloured bool) string {
 			b.WriteString(protectorText(p, wide, coloured))
 		}
 	case e.CoresUnread != "":
-		b.WriteString("\n" + wrapText("The protectors are unknown: "+e.CoresUnread, "", 100) + "\n")
+		b.WriteString("\n" + wrapText("The protectors are unknown: "+e.CoresUnread, "") + "\n")
 	default:
 		b.WriteString("\nNo protector covers the pod.\n")
 	}
@@ -49,7 +49,7 @@ func explanationText(e explain.Explanation, wide, coloured bool) string {
 		}
 	}
 	for _, note := range e.Notes {
-		b.WriteString("\n" + wrapText("note: "+note, "", 100) + "\n")
+		b.WriteString("\n" + wrapText("note: "+note, "") + "\n")
 	}
 	return b.String()
 }
@@ -91,9 +91,9 @@ func answerText(e explain.Explanation, coloured bool) string {
 	case e.IsUnknown() && a.Allowed:
 		return text
 	case e.IsUnknown():
-		return text + "\n" + wrapText(a.Message, "  ", 100)
+		return text + "\n" + wrapText(a.Message, "  ")
 	}
-	return bad.apply(text+", which differs from the explanation", coloured) + "\n" + wrapText(a.Message, "  ", 100)
+	return bad.apply(text+", which differs from the explanation", coloured) + "\n" + wrapText(a.Message, "  ")
 }
 
 func webhookLines(e explain.Explanation) (lines []string) {
@@ -198,10 +198,10 @@ func cellText(c explain.Cell) string {
 
 // indentHanging formats a text with a hanging indent.
 func indentHanging(text string) string {
-	return "  " + strings.TrimLeft(wrapText(text, "    ", 100), " ")
+	return "  " + strings.TrimLeft(wrapText(text, "    "), " ")
 }
 
-// wrapText breaks a text into lines of at most width characters. Each line begins with indent.
-func wrapText(text, indent string, width int) string {
-	return indent + strings.Join(wrap(text, width-len(indent), 0), "\n"+indent)
+// wrapText breaks a text into lines of at most textWidth characters, which end with softBreak. Each line begins with indent.
+func wrapText(text, indent string) string {
+	return indent + strings.Join(wrap(text, textWidth-len(indent), 0), softBreak+indent)
 }

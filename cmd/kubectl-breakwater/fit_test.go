@@ -35,6 +35,26 @@ func TestFitTerminal(t *testing.T) {
 	}
 }
 
+func TestTextsAreBrokenForTheTerminal(t *testing.T) {
+	text := wrapText("first second third", "  ") + "\n" + indentHanging(strings.Repeat("word ", 30)) + "\nend\n"
+	for _, width := range []int{0, 40, 80, 100, 120} {
+		got := fitTerminal(text, width)
+		if strings.Contains(got, softBreak) {
+			t.Errorf("fitTerminal(%d) = %q, want no soft break", width, got)
+		}
+		lines := strings.Split(strings.TrimSuffix(got, "\n"), "\n")
+		limit := textWidth
+		if width > 0 {
+			limit = min(width, textWidth)
+		}
+		for i, line := range lines {
+			if len(line) > limit || strings.HasPrefix(line, "    word") && i+1 < len(lines) && lines[i+1] != "end" && len(line) < limit-len(" word")+1 {
+				t.Errorf("with %d columns line %d is %q, want lines of up to %d that are full", width, i, line, limit)
+			}
+		}
+	}
+}
+
 func TestHelpFitsATerminal(t *testing.T) {
 	all := []*cobra.Command{rootCommand(genericiooptions.NewTestIOStreamsDiscard())}
 	for i := 0; i < len(all); i++ {

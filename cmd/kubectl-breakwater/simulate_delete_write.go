@@ -82,7 +82,7 @@ func deletionSummary(d *predictedDeletion) string {
 	if d.Warned > 0 {
 		text += fmt.Sprintf(" The root guard warns about %s, and allows them.", printable.Count(d.Warned, "deletion"))
 	}
-	return wrapText(text, "", 100) + "\n" + confirmationHint(d)
+	return wrapText(text, "") + "\n" + confirmationHint(d)
 }
 
 // remainingProtection sums the pods that the remaining floors protect, and the available pods of their protectors. An unknown floor protects all
@@ -111,7 +111,7 @@ func confirmationHint(d *predictedDeletion) string {
 		case r.Reason == v1alpha1.ReasonCascade, r.Reason == v1alpha1.ReasonLimitExceeded:
 			namespaces[r.Namespace] = true
 		case r.Reason == deletion.ReasonRootGuard && text == "":
-			text = wrapText(r.Message, "", 100) + "\n"
+			text = wrapText(r.Message, "") + "\n"
 		}
 	}
 	for namespace := range namespaces {
