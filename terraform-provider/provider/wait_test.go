@@ -88,7 +88,7 @@ func TestWaitIsLogged(t *testing.T) {
 		namespace, log := testplane.Namespace(t), filepath.Join(t.TempDir(), "log")
 		d := workingDir(t, protector(t, namespace, "selector = { match_labels = {} }\n min_available = \"1\"\n wait {}\n timeouts {\n create = \"2s\"\n}"),
 			"TF_LOG_PROVIDER=INFO", "TF_LOG_PATH="+log)
-		if out, err := d.Try("apply", "-auto-approve"); err == nil || !matchWrapped("it has no condition Ready: no controller has processed it yet.").MatchString(out) {
+		if out, err := d.Try("apply", "-auto-approve"); err != nil || !matchWrapped("it has no condition Ready: no controller has processed it yet.").MatchString(out) {
 			t.Errorf("%v:\n%s", err, out)
 		}
 		said, err := os.ReadFile(log)

@@ -25,7 +25,7 @@ func TestShowKeyedListShowsSetOrOwnedElements(t *testing.T) {
 		"an element that another manager removed is not shown": {`[` + pods + `, ` + jobs + `]`, `[` + jobs + `]`, `{}`, `[` + jobs + `]`},
 		"what is owned is shown":                               {`null`, `[` + jobs + `, ` + pods + `]`, ownsPods, `[` + pods + `]`},
 		"what is owned is behind what was set":                 {`[` + jobs + `]`, `[` + pods + `, ` + jobs + `]`, ownsPods, `[` + jobs + `, ` + pods + `]`},
-		"without a group it is the core's":                     {`[{resource: pods}]`, `[` + jobs + `, ` + pods + `]`, `{}`, `[{resource: pods}]`},
+		"without a group it is the core's":                     {`[{resource: pods}]`, `[` + jobs + `, ` + pods + `]`, `{}`, `[` + pods + `]`},
 		"an empty list stays one":                              {`[]`, `[` + pods + `]`, `{}`, `[]`},
 		"an unset list stays null":                             {`null`, `[` + pods + `]`, `{}`, `null`},
 		"null stays null":                                      {`[` + pods + `]`, `null`, `{}`, `null`},
