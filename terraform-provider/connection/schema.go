@@ -36,8 +36,8 @@ func Schema() schema.Schema {
 		},
 		"cluster_uid": schema.StringAttribute{
 			Optional: true,
-			MarkdownDescription: "UID of the namespace `kube-system` of the cluster (`core.uid` of `breakwater_topology`). Resources then refuse any other cluster. It also " +
-				"accepts this cluster for resources that the state has in another one: without it, a plan that meets another cluster than before is an error. " +
+			MarkdownDescription: "UID of the namespace `kube-system` of the cluster (`core.uid` of `breakwater_topology`). Resources then refuse any other cluster. " +
+				"It also accepts this cluster for resources that the state has in another one: without it, a plan that meets another cluster than before is an error. " +
 				"Variable: `BREAKWATER_CLUSTER_UID`.",
 		},
 		"in_cluster": schema.BoolAttribute{

@@ -100,8 +100,8 @@ func (o *object) canCreate(ctx context.Context, w *desired, required bool, over 
 	case found.GetDeletionTimestamp() != nil:
 		d.AddWarning(o.kind.Kind.Kind+" is still being deleted", fmt.Sprintf("The apply waits until %s is deleted. ", o.kind.of(w.String()))+describeHolders(found))
 	case o.cluster.manages(found):
-		d.AddWarning(o.kind.managedSummary(), "If the plan deletes the object before it creates it again (-/+), nothing protects its pods in between: terraform untaint "+
-			"keeps an object that is only tainted. Otherwise the apply will fail. "+o.kind.managedDetail(w, o.cluster.manager))
+		d.AddWarning(o.kind.managedSummary(), "If the plan deletes the object before it creates it again (-/+), nothing protects its pods in between: "+
+			"terraform untaint keeps an object that is only tainted. Otherwise the apply will fail. "+o.kind.managedDetail(w, o.cluster.manager))
 	case over.force:
 		return true
 	default:
