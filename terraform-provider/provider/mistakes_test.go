@@ -69,6 +69,7 @@ func TestDoubtfulFloorsAreWarningsOfThePlan(t *testing.T) {
 		"confirmed":       {"min_available = 1\n  annotations = { \"breakwater.dev/confirm-release\" = \"yes\" }", "Use true, a date"},
 		"all-is-well":     {"min_available = 5\n  expected_replicas = 6", ""},
 		"a-hundred":       {"min_available = 100", ""},
+		"many-may-go":     {"max_unavailable = 500", ""},
 	}, {
 		"all-must-stay": {"min_available = \"100%\"", "The floor allows no removal"},
 		"all-may-go":    {"max_unavailable = \"100%\"", "The floor protects nothing"},
@@ -85,6 +86,22 @@ func TestDoubtfulFloorsAreWarningsOfThePlan(t *testing.T) {
 			if c[1] == "" && len(warned) > 0 || c[1] != "" && (len(warned) != 1 || !matchWrapped(c[1]).MatchString(warned[0])) {
 				t.Errorf("the plan warns of %s\n%q\nwant %q", c[0], warned, c[1])
 			}
+		}
+	}
+}
+
+func TestDoubtfulFloorsOfPoliciesAreWarnings(t *testing.T) {
+	onTerraform(t)
+	d := workingDir(t, configured(t, `
+resource "breakwater_cluster_protection_policy" "it" {
+  name  = "doubtful"
+  floor = { bands = [{ up_to_replicas = 3, max_unavailable = "0%%" }, { min_available = "0" }] }
+}
+`))
+	out := d.Run("plan")
+	for _, want := range []string{"Warning: The floor allows no removal", "Warning: The floor protects nothing"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the plan says\n%s\nwant %q", out, want)
 		}
 	}
 }
