@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/provider"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
@@ -24,6 +25,10 @@ type cluster struct {
 	// client sends all requests, through one breaker.
 	client  *http.Client
 	dynamic dynamic.Interface
+	// rest sends requests whose answers the dynamic client does not return.
+	rest rest.Interface
+	// lists serves the reads of a refresh.
+	lists *lists
 	// manager is the field manager of server-side applies.
 	manager string
 	// absentErr is the reason why there is no cluster: its address is not known yet, or the configuration points to none.
@@ -119,7 +124,22 @@ func clusterOf(m *connection.Model, b *Breakwater) (*cluster, error) {
 	if c.client.Transport, err = newBreaker(c.client.Transport, c.config, b.patience); err != nil {
 		return c, err
 	}
+	if err = c.newLists(); err != nil {
+		return c, err
+	}
 	c.manager = cmp.Or(m.FieldManager.ValueString(), connection.DefaultFieldManager)
 	c.dynamic, err = dynamic.NewForConfigAndClient(c.config, c.client)
 	return c, err
+}
+
+// newLists sets lists, and lets them observe all writes.
+func (c *cluster) newLists() error {
+	config := dynamic.ConfigFor(c.config)
+	config.GroupVersion, config.APIPath = &schema.GroupVersion{}, "/apis" // all requests have absolute paths
+	c.lists = newLists()
+	c.client.Transport = writeObserver{c.client.Transport, c.lists}
+	var err error
+	c.rest, err = rest.RESTClientForConfigAndClient(config, c.client)
+	c.lists.client = c.rest
+	return err
 }

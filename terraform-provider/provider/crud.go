@@ -192,7 +192,7 @@ func (o *object) Read(ctx context.Context, req resource.ReadRequest, resp *resou
 	}
 	all, _ := attributes(req.State.Raw)
 	isImport := stringAttribute(all, "id") == ""
-	live, err := o.cluster.readForPlan(ctx, o.kind, w, isImport || o.cluster.isRequired(true))
+	live, err := o.cluster.refresh(ctx, o.kind, w, isImport || o.cluster.isRequired(true))
 	switch {
 	case errors.Is(err, errNotCompared):
 		o.cluster.warnOnce(&resp.Diagnostics, "Nothing was compared with the cluster", err)
