@@ -64,6 +64,7 @@ func figures() map[string]figure {
 		"first_aggregation_10k_s":       {benchmark: crowd + "10000/start$", unit: "first-aggregation-s"},
 	}
 	maps.Copy(all, goalFigures())
+	maps.Copy(all, terraformFigures())
 	maps.Copy(all, webhookFigures())
 	maps.Copy(all, loadFigures())
 	maps.Copy(all, ringFigures())
@@ -100,6 +101,22 @@ func goalFigures() map[string]figure {
 		}
 	}
 	return all
+}
+
+// terraformFigures returns the figures of 1,000 protectors in a Terraform configuration.
+func terraformFigures() map[string]figure {
+	const remote, local = "^ThousandProtectors/state=remote$", "^ThousandProtectors/state=local$"
+	return map[string]figure{
+		"terraform_plan_cpu_s_1000":                         {benchmark: remote, unit: "plan-cpu-s"},
+		"terraform_plan_provider_cpu_s_1000":                {benchmark: remote, unit: "plan-provider-cpu-s"},
+		"terraform_apply_cpu_ms_per_resource":               {benchmark: remote, unit: "apply-cpu-ms/resource"},
+		"terraform_destroy_cpu_ms_per_resource":             {benchmark: remote, unit: "destroy-cpu-ms/resource"},
+		"terraform_apply_provider_cpu_ms_per_resource":      {benchmark: remote, unit: "apply-provider-cpu-ms/resource"},
+		"terraform_destroy_provider_cpu_ms_per_resource":    {benchmark: remote, unit: "destroy-provider-cpu-ms/resource"},
+		"terraform_local_state_apply_cpu_ms_per_resource":   {benchmark: local, unit: "apply-cpu-ms/resource"},
+		"terraform_local_state_destroy_cpu_ms_per_resource": {benchmark: local, unit: "destroy-cpu-ms/resource"},
+		"terraform_peak_mib_1000":                           {benchmark: "^ThousandProtectors/", unit: "peak-MiB"},
+	}
 }
 
 // webhookFigures returns the figures of a webhook with 10,000 protectors: alone, with a core that answers at once, and with a

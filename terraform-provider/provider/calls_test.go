@@ -35,7 +35,11 @@ func withCounter(t testing.TB) (string, *counter) {
 	b.respond = func(_ http.ResponseWriter, r *http.Request) bool {
 		c.Lock()
 		defer c.Unlock()
-		c.calls[r.Method+" "+resourceIn(r.URL.Path)]++
+		verb := r.Method
+		if verb == http.MethodGet && strings.HasSuffix(r.URL.Path, "/"+resourceIn(r.URL.Path)) {
+			verb = "LIST"
+		}
+		c.calls[verb+" "+resourceIn(r.URL.Path)]++
 		return false
 	}
 	path := filepath.Join(t.TempDir(), "kubeconfig")
@@ -65,24 +69,30 @@ resource "breakwater_pod_protector" "many" {
 }`, count, namespace, floor)
 }
 
-func TestPlanWithoutChangesReadsEachResourceOnce(t *testing.T) {
+// The first ten are read alone, because a list may cost more. Two namespaces have a list each.
+func TestPlanWithoutChangesListsEachNamespaceOnce(t *testing.T) {
 	for _, name := range []string{terraform.Terraform, terraform.OpenTofu} {
 		t.Run(name, func(t *testing.T) {
 			provider, asked := withCounter(t)
-			namespace := testplane.Namespace(t)
-			c := terraform.New(t, name, provider+manyProtectors(namespace, "1", 100))
+			second := strings.Replace(manyProtectors(testplane.Namespace(t), "1", 50), `"many"`, `"more"`, 1)
+			c := terraform.New(t, name, provider+manyProtectors(testplane.Namespace(t), "1", 100)+second)
 			c.Run("apply", "-auto-approve")
-			t.Logf("an apply of 100 new protectors: %v", asked.reset())
+			if got := asked.reset(); got["POST podprotectors"] != 300 || got["GET podprotectors"] > 150 || got["PATCH podprotectors"] > 150 {
+				t.Errorf("apply of 150 new protectors sent %v, want two dry runs for each, and at most one GET and one PATCH", got)
+			}
 			out, err := c.Try("plan", "-detailed-exitcode")
 			if err != nil {
 				t.Errorf("the second plan is not empty: %v\n%s", err, out)
 			}
 			got := asked.reset()
-			if got["GET podprotectors"] != 100 || got["GET /api/v1/namespaces/kube-system"] != 1 || len(got) != 2 {
-				t.Errorf("plan of 100 unchanged protectors sent %v, want 100 GET requests, and one that identifies the cluster", got)
+			if got["GET podprotectors"] != 20 || got["LIST podprotectors"] != 2 || got["GET /api/v1/namespaces/kube-system"] != 1 || len(got) != 3 {
+				t.Errorf("plan of 150 unchanged protectors in two namespaces sent %v, want 20 GET requests and 2 LIST requests, and one that identifies the cluster", got)
 			}
 			c.Run("destroy", "-auto-approve")
-			t.Logf("a destroy of 100 protectors: %v", asked.reset())
+			got = asked.reset()
+			if got["DELETE podprotectors"] != 150 || got["PATCH podprotectors"] != 150 || got["GET podprotectors"] > 40 {
+				t.Errorf("destroy of 150 protectors sent %v, want a confirmation and a DELETE request for each, and no GET request after it", got)
+			}
 		})
 	}
 }

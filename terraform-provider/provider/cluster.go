@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/provider"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
@@ -46,6 +47,10 @@ type connected struct {
 	// client sends all requests, through one breaker.
 	client  *http.Client
 	dynamic dynamic.Interface
+	// rest sends requests whose answers the dynamic client does not return.
+	rest rest.Interface
+	// lists serves the reads of a refresh.
+	lists *lists
 }
 
 // errClusterUnknown is the reason why there is no cluster yet, although one may exist later in the same apply.
@@ -147,6 +152,21 @@ func connect(m *connection.Model, b *Breakwater) (c connected, err error) {
 	if c.client.Transport, err = newBreaker(c.client.Transport, c.config, b.patience); err != nil {
 		return c, err
 	}
+	if err = c.newLists(); err != nil {
+		return c, err
+	}
 	c.dynamic, err = dynamic.NewForConfigAndClient(c.config, c.client)
 	return c, err
+}
+
+// newLists sets lists, and lets them observe all writes.
+func (c *connected) newLists() error {
+	config := dynamic.ConfigFor(c.config)
+	config.GroupVersion, config.APIPath = &schema.GroupVersion{}, "/apis" // all requests have absolute paths
+	c.lists = newLists()
+	c.client.Transport = writeObserver{c.client.Transport, c.lists}
+	var err error
+	c.rest, err = rest.RESTClientForConfigAndClient(config, c.client)
+	c.lists.client = c.rest
+	return err
 }

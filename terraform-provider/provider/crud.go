@@ -246,7 +246,7 @@ func (o *object) Read(ctx context.Context, req resource.ReadRequest, resp *resou
 	}
 	all, _ := attributes(req.State.Raw)
 	isImport := stringAttribute(all, "id") == ""
-	live, err := o.cluster.readForPlan(ctx, o.kind, w, isImport || o.cluster.isRequired(true))
+	live, err := o.cluster.refresh(ctx, o.kind, w, isImport || o.cluster.isRequired(true))
 	if (err == nil || apierrors.IsNotFound(err)) && !o.isClusterOf(ctx, w, req.Private, &resp.Diagnostics) {
 		return
 	}

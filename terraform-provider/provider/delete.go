@@ -2,6 +2,7 @@ package provider
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -13,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 
@@ -69,11 +71,13 @@ func (o *object) deleteObject(ctx context.Context, w *desired, uid types.UID, li
 	if uid != "" {
 		options.Preconditions = &metav1.Preconditions{UID: &uid}
 	}
-	err := retryTransient(ctx, func(ctx context.Context) error {
-		return o.cluster.resourceClient(o.kind, w.namespace).Delete(ctx, w.name, options)
+	isRemoved := false
+	err := retryTransient(ctx, func(ctx context.Context) (err error) {
+		isRemoved, err = o.cluster.delete(ctx, o.kind, w, options)
+		return err
 	})
 	switch {
-	case apierrors.IsNotFound(err):
+	case apierrors.IsNotFound(err), err == nil && isRemoved:
 	case apierrors.IsConflict(err):
 		d.AddWarning(o.kind.Kind.Kind+" is another object now",
 			o.kind.of(w.String())+": The object in the state was deleted, and another client created a new one with its name. Terraform did not delete the new one.")
@@ -82,6 +86,26 @@ func (o *object) deleteObject(ctx context.Context, w *desired, uid types.UID, li
 	default:
 		o.awaitDeletion(ctx, w, uid, confirmed, d)
 	}
+}
+
+// delete deletes an object, and reports whether the API server has removed it. Otherwise it may have finalizers.
+func (c *cluster) delete(ctx context.Context, k *kind, w *desired, options metav1.DeleteOptions) (isRemoved bool, err error) {
+	options.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"}
+	body, err := json.Marshal(options)
+	if err != nil {
+		return false, err
+	}
+	result := keyOf(k, w.namespace).in(c.rest.Delete()).Name(w.name).SetHeader("Content-Type", runtime.ContentTypeJSON).Body(body).Do(ctx)
+	if err := result.Error(); err != nil {
+		return false, err
+	}
+	raw, err := result.Raw()
+	if err != nil {
+		return false, err
+	}
+	// The answer is the object if it stays for now.
+	var status metav1.Status
+	return json.Unmarshal(raw, &status) == nil && status.Kind == "Status" && status.Status == metav1.StatusSuccess, nil
 }
 
 // awaitDeletion waits until the API server has removed the object, and reports whether it has. If the timeout expires first, the error

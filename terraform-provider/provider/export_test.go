@@ -12,3 +12,8 @@ func ServerWithPatience(patience time.Duration) (tfprotov6.ProviderServer, error
 	b.patience = patience
 	return newServer(b), nil
 }
+
+// FrameworkOf returns the framework's server, which answers requests that the provider's server does not answer itself.
+func FrameworkOf(s tfprotov6.ProviderServer) tfprotov6.ProviderServer {
+	return s.(*server).fullServer
+}

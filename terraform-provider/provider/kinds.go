@@ -25,7 +25,10 @@ type kind struct {
 
 	// attributeNames holds the names of the attributes of the spec by the names of the API.
 	attributeNames map[string]string
-	rules          func() (*shape.Rules, error)
+	// specNames are the names of the attributes of the spec's fields.
+	specNames map[string]bool
+	rules     func() (*shape.Rules, error)
+	defaults  func() (shape.Defaults, error)
 }
 
 // kinds returns all kinds, as their CustomResourceDefinitions define them.
@@ -56,7 +59,12 @@ func kinds() ([]*kind, error) {
 		k.Spec.Fields = slices.DeleteFunc(k.Spec.Fields, func(f *shape.Field) bool { return f.JSON == "shareOf" })
 		k.attributeNames = map[string]string{}
 		attributeNamesOf(k.Spec, k.attributeNames)
+		k.specNames = map[string]bool{}
+		for _, f := range k.Spec.Fields {
+			k.specNames[f.Name] = true
+		}
 		k.rules = sync.OnceValues(k.Rules)
+		k.defaults = sync.OnceValues(k.Spec.Fields.Defaults)
 	}
 	return all, nil
 }

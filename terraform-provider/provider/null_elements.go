@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
 	"github.com/breakwater-k8s/breakwater/terraform-provider/shape"
 )
@@ -15,6 +16,8 @@ type schemas struct {
 
 	mutex sync.Mutex
 	all   *tfprotov6.GetProviderSchemaResponse
+	// types are the types of the resources.
+	types map[string]tftypes.Type
 }
 
 // get returns all schemas. They do not change while the server runs.
@@ -28,8 +31,19 @@ func (s *schemas) get(ctx context.Context) (*tfprotov6.GetProviderSchemaResponse
 	if err != nil {
 		return nil, err
 	}
-	s.all = all
+	s.all, s.types = all, make(map[string]tftypes.Type, len(all.ResourceSchemas))
+	for name, schema := range all.ResourceSchemas {
+		s.types[name] = schema.ValueType()
+	}
 	return all, nil
+}
+
+// resourceType returns the type of a resource; nil if there is none of that name.
+func (s *schemas) resourceType(ctx context.Context, name string) (tftypes.Type, error) {
+	if _, err := s.get(ctx); err != nil {
+		return nil, err
+	}
+	return s.types[name], nil
 }
 
 // rejectNullElements returns an error for each null element of the maps, lists and sets in the first of some values that has any. Whatever the
@@ -38,11 +52,19 @@ func rejectNullElements(schema *tfprotov6.Schema, values ...*tfprotov6.DynamicVa
 	if schema == nil {
 		return nil, nil // the framework reports a type that does not exist
 	}
+	return rejectNullElementsOf(schema.ValueType(), values...)
+}
+
+// rejectNullElementsOf is rejectNullElements for values of a type.
+func rejectNullElementsOf(of tftypes.Type, values ...*tfprotov6.DynamicValue) ([]*tfprotov6.Diagnostic, error) {
+	if of == nil {
+		return nil, nil
+	}
 	for _, encoded := range values {
 		if encoded == nil {
 			continue
 		}
-		v, err := encoded.Unmarshal(schema.ValueType())
+		v, err := encoded.Unmarshal(of)
 		if err != nil {
 			return nil, err
 		}
@@ -89,11 +111,11 @@ func (s *server) ValidateProviderConfig(ctx context.Context, req *tfprotov6.Vali
 // ValidateResourceConfig rejects null elements of maps, lists and sets. Terraform asks for it in validate, in a plan, and again in the apply
 // once the values are known.
 func (s *server) ValidateResourceConfig(ctx context.Context, req *tfprotov6.ValidateResourceConfigRequest) (*tfprotov6.ValidateResourceConfigResponse, error) {
-	all, err := s.schemas.get(ctx)
+	of, err := s.schemas.resourceType(ctx, req.TypeName)
 	if err != nil {
 		return nil, err
 	}
-	if found, err := rejectNullElements(all.ResourceSchemas[req.TypeName], req.Config); err != nil || len(found) > 0 {
+	if found, err := rejectNullElementsOf(of, req.Config); err != nil || len(found) > 0 {
 		return &tfprotov6.ValidateResourceConfigResponse{Diagnostics: found}, err
 	}
 	return s.fullServer.ValidateResourceConfig(ctx, req)
@@ -116,11 +138,11 @@ func (s *server) ValidateEphemeralResourceConfig(
 // ApplyResourceChange rejects null elements of maps, lists and sets before anything is written, whatever the client validated. The state
 // stays as it is.
 func (s *server) ApplyResourceChange(ctx context.Context, req *tfprotov6.ApplyResourceChangeRequest) (*tfprotov6.ApplyResourceChangeResponse, error) {
-	all, err := s.schemas.get(ctx)
+	of, err := s.schemas.resourceType(ctx, req.TypeName)
 	if err != nil {
 		return nil, err
 	}
-	if found, err := rejectNullElements(all.ResourceSchemas[req.TypeName], req.PlannedState, req.Config); err != nil || len(found) > 0 {
+	if found, err := rejectNullElementsOf(of, req.PlannedState, req.Config); err != nil || len(found) > 0 {
 		return &tfprotov6.ApplyResourceChangeResponse{
 			Diagnostics: found, NewState: req.PriorState, Private: req.PlannedPrivate, NewIdentity: req.PlannedIdentity,
 		}, err

@@ -3,6 +3,7 @@ package provider_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -56,7 +57,10 @@ func answerWith(status int, body string) http.HandlerFunc {
 func TestApplyEndsSoonIfClusterIsUnreachable(t *testing.T) {
 	forEachProgram(t, func(t *testing.T) {
 		for claim, answer := range map[string]http.HandlerFunc{
-			"never answers":      func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+			"never answers": func(_ http.ResponseWriter, r *http.Request) {
+				_, _ = io.Copy(io.Discard, r.Body) // before, the server does not notice that the client has gone
+				<-r.Context().Done()
+			},
 			"a proxy without it": answerWith(http.StatusBadGateway, "<html>Bad Gateway</html>"),
 		} {
 			t.Run(claim, func(t *testing.T) {

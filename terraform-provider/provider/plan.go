@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 )
@@ -68,7 +69,10 @@ func (o *object) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest,
 	if resp.Diagnostics.Append(d...); d.HasError() {
 		return
 	}
-	if !o.isClusterOf(ctx, now, req.Private, &resp.Diagnostics) || before == nil && !o.canCreate(ctx, now, required, over, &resp.Diagnostics) {
+	if !o.isClusterOf(ctx, now, req.Private, &resp.Diagnostics) {
+		return
+	}
+	if before == nil && (o.isCreatable(ctx, now, required, over, &resp.Diagnostics) || !o.canCreate(ctx, now, required, over, &resp.Diagnostics)) {
 		return
 	}
 	o.dryRun(ctx, now, required, over, &resp.Diagnostics)
@@ -82,6 +86,24 @@ func (k *kind) checkProtection(w *desired, had map[string]tftypes.Value, doing s
 	d.AddError(k.Kind.Kind+" is protected from deletion",
 		fmt.Sprintf("%s would be %s, and its deletion_protection is true. Set deletion_protection = false and apply that first. "+
 			"If Terraform wants to replace it because it is tainted, run terraform untaint instead.", k.of(w.String()), doing))
+}
+
+// isCreatable reports whether a dry run creates the object, or the plan can do without. Then no more requests are needed: no such object exists, and
+// the API server accepts it.
+func (o *object) isCreatable(ctx context.Context, w *desired, required bool, over takeover, d *diag.Diagnostics) bool {
+	if over.force {
+		return false
+	}
+	err := o.cluster.sendForPlan(ctx, required, func(ctx context.Context) error {
+		_, err := o.cluster.resourceClient(o.kind, w.namespace).Create(ctx, w.object, metav1.CreateOptions{
+			FieldManager: o.cluster.manager, DryRun: []string{metav1.DryRunAll}})
+		return err
+	})
+	if errors.Is(err, errNotCompared) {
+		o.cluster.warnOnce(d, "The plan was made without the cluster", err)
+		return true
+	}
+	return err == nil
 }
 
 // canCreate reads the object that a plan creates, and reports whether a dry run is possible. It warns if the object exists, and cannot be taken over.

@@ -45,6 +45,20 @@ func (c *cluster) sendForPlan(ctx context.Context, required bool, send func(cont
 	return err
 }
 
+// refresh is readForPlan for an object that is in the state. It reads many of one namespace together.
+func (c *cluster) refresh(ctx context.Context, k *kind, w *desired, required bool) (*unstructured.Unstructured, error) {
+	var live *unstructured.Unstructured
+	found := false
+	_ = c.sendForPlan(ctx, required, func(ctx context.Context) error {
+		live, found = c.lists.find(ctx, k, w.namespace, w.name)
+		return nil
+	})
+	if found {
+		return live, nil
+	}
+	return c.readForPlan(ctx, k, w, required)
+}
+
 // readForPlan reads the object for a plan.
 func (c *cluster) readForPlan(ctx context.Context, k *kind, w *desired, required bool) (live *unstructured.Unstructured, err error) {
 	err = c.sendForPlan(ctx, required, func(ctx context.Context) (err error) {

@@ -4,6 +4,7 @@ package provider
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/action"
@@ -27,6 +28,8 @@ type Breakwater struct {
 	patience time.Duration
 	kinds    []*kind
 	err      error
+	// cluster is that of the last configuration.
+	cluster atomic.Pointer[cluster]
 }
 
 // New returns a constructor of providers of the given version.
@@ -56,6 +59,7 @@ func (b *Breakwater) Configure(ctx context.Context, req provider.ConfigureReques
 	c := newCluster(ctx, req, &resp.Diagnostics, b)
 	resp.ResourceData, resp.DataSourceData, resp.EphemeralResourceData = c, c, c
 	resp.ListResourceData, resp.ActionData = c, c
+	b.cluster.Store(c)
 }
 
 // Resources returns one resource for each kind.

@@ -16,7 +16,14 @@ func Server(version string) func() tfprotov6.ProviderServer {
 
 func newServer(p provider.Provider) *server {
 	full := providerserver.NewProtocol6(p)().(fullServer)
-	return &server{fullServer: full, schemas: &schemas{server: full}}
+	s := &server{fullServer: full, schemas: &schemas{server: full}, kinds: map[string]*kind{}}
+	if b, ok := p.(*Breakwater); ok {
+		s.cluster = b.cluster.Load
+		for _, k := range b.kinds {
+			s.kinds["breakwater_"+k.name] = k
+		}
+	}
+	return s
 }
 
 // fullServer is the complete protocol that the framework implements.
@@ -31,6 +38,10 @@ type fullServer interface {
 type server struct {
 	fullServer
 	schemas *schemas
+	// kinds are the kinds by the names of their resources.
+	kinds map[string]*kind
+	// cluster returns the configured cluster; nil if there is none yet.
+	cluster func() *cluster
 }
 
 // CallFunction replaces a missing argument by null. OpenTofu, up to 1.12 at least, sends null as a missing argument, which the

@@ -15,6 +15,7 @@ const (
 	KubectlBreakwater = "github.com/breakwater-k8s/breakwater/cmd/kubectl-breakwater"
 	BreakwaterDev     = "github.com/breakwater-k8s/breakwater/cmd/breakwater-dev"
 	TerraformProvider = "github.com/breakwater-k8s/breakwater/terraform-provider"
+	Accounted         = "github.com/breakwater-k8s/breakwater/e2e/harness/terraform/accounted"
 )
 
 // Build builds a program from the working tree, and writes it to a path that does not exist yet. Only the first build links the

@@ -47,10 +47,16 @@ type Dir struct {
 func New(t testing.TB, program, configuration string) *Dir {
 	t.Helper()
 	d := &Dir{TB: t, Path: t.TempDir(), program: Program(t, program)}
-	d.Write("main.tf", "terraform {\n  required_providers {\n    breakwater = { source = \"breakwater-k8s/breakwater\" }\n  }\n}\n"+configuration)
+	d.SetConfiguration(configuration)
 	d.Write("terraform.rc", fmt.Sprintf("provider_installation {\n  dev_overrides {\n    \"breakwater-k8s/breakwater\" = %q\n  }\n  direct {}\n}\n",
 		Provider(t)))
 	return d
+}
+
+// SetConfiguration replaces the configuration.
+func (d *Dir) SetConfiguration(configuration string) {
+	d.Helper()
+	d.Write("main.tf", "terraform {\n  required_providers {\n    breakwater = { source = \"breakwater-k8s/breakwater\" }\n  }\n}\n"+configuration)
 }
 
 // Write writes a file in the directory.
@@ -83,13 +89,17 @@ func (d *Dir) Run(arguments ...string) string {
 
 // Try is Run for commands that may fail. It also works after the test has ended, so that the cleanup can destroy resources.
 func (d *Dir) Try(arguments ...string) (string, error) {
+	out, err := d.command(arguments...).CombinedOutput()
+	return string(out), err
+}
+
+func (d *Dir) command(arguments ...string) *exec.Cmd {
 	command := exec.CommandContext(context.Background(), d.program, arguments...)
 	command.Dir = d.Path
 	command.Env = append(os.Environ(), "TF_CLI_CONFIG_FILE="+filepath.Join(d.Path, "terraform.rc"),
 		"CHECKPOINT_DISABLE=1", "TF_IN_AUTOMATION=1", "TF_INPUT=0", "TF_CLI_ARGS=-no-color")
 	command.Env = append(command.Env, d.Variables...)
-	out, err := command.CombinedOutput()
-	return string(out), err
+	return command
 }
 
 // provider is the built provider, which the tests of a package share.

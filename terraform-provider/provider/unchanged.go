@@ -1,0 +1,156 @@
+package provider
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+
+	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
+
+	"github.com/breakwater-k8s/breakwater/terraform-provider/shape"
+)
+
+// PlanResourceChange answers at once if nothing changes, which is so for most resources of most plans. The framework would come to the same answer,
+// after it has walked through all attributes several times.
+func (s *server) PlanResourceChange(ctx context.Context, req *tfprotov6.PlanResourceChangeRequest) (*tfprotov6.PlanResourceChangeResponse, error) {
+	if s.isUnchanged(ctx, req) {
+		return &tfprotov6.PlanResourceChangeResponse{
+			PlannedState: req.PriorState, PlannedPrivate: req.PriorPrivate, PlannedIdentity: req.PriorIdentity,
+		}, nil
+	}
+	return s.fullServer.PlanResourceChange(ctx, req)
+}
+
+// isUnchanged reports whether the state is the configuration with its defaults. It reports false if that takes more than a comparison.
+func (s *server) isUnchanged(ctx context.Context, req *tfprotov6.PlanResourceChangeRequest) bool {
+	k := s.kinds[req.TypeName]
+	if k == nil || k.kubeconfigs || req.PriorState == nil || req.ProposedNewState == nil || req.Config == nil || req.PriorIdentity == nil {
+		return false
+	}
+	if len(req.PriorState.MsgPack) == 0 || !bytes.Equal(req.PriorState.MsgPack, req.ProposedNewState.MsgPack) {
+		return false
+	}
+	of, err := s.schemas.resourceType(ctx, req.TypeName)
+	if err != nil || of == nil {
+		return false
+	}
+	configured, err := decodeAttributes(req.Config, of)
+	if err != nil {
+		return false
+	}
+	state, err := decodeAttributes(req.PriorState, of)
+	return err == nil && k.isComplete(configured, state)
+}
+
+// ReadResource answers at once if a list has the object, and it is as in the state. Otherwise it reads the object.
+func (s *server) ReadResource(ctx context.Context, req *tfprotov6.ReadResourceRequest) (*tfprotov6.ReadResourceResponse, error) {
+	if s.isFresh(ctx, req) {
+		return &tfprotov6.ReadResourceResponse{NewState: req.CurrentState, Private: req.Private, NewIdentity: req.CurrentIdentity}, nil
+	}
+	return s.fullServer.ReadResource(ctx, req)
+}
+
+// isFresh reports whether a list has the object as it is in the state, and nothing is left to report or to record.
+func (s *server) isFresh(ctx context.Context, req *tfprotov6.ReadResourceRequest) bool {
+	k, c := s.kinds[req.TypeName], s.cluster()
+	if k == nil || k.kubeconfigs || c.absence() != nil || req.CurrentState == nil || req.CurrentIdentity == nil {
+		return false
+	}
+	of, err := s.schemas.resourceType(ctx, req.TypeName)
+	if err != nil || of == nil {
+		return false
+	}
+	state, err := req.CurrentState.Unmarshal(of)
+	if err != nil || !state.IsKnown() || state.IsNull() {
+		return false
+	}
+	w, err := k.desired(state)
+	if err != nil || !k.isIdentity(req.CurrentIdentity, w) {
+		return false
+	}
+	var private map[string][]byte
+	var last, cluster string
+	if json.Unmarshal(req.Private, &private) != nil || len(private) != 2 || json.Unmarshal(private[managerKey], &last) != nil ||
+		json.Unmarshal(private[clusterKey], &cluster) != nil || cluster != c.uid(ctx) || c.identity.expected != "" && cluster != c.identity.expected {
+		return false
+	}
+	live, ok := c.lists.peek(ctx, k, w.namespace, w.name)
+	if !ok || live.GetDeletionTimestamp() != nil {
+		return false
+	}
+	refreshed, err := k.refreshedState(state, live, last, c.manager)
+	return err == nil && shape.Equal(refreshed, state)
+}
+
+// isIdentity reports whether the identity of a resource is that of the object, and has no other attributes.
+func (k *kind) isIdentity(identity *tfprotov6.ResourceIdentityData, w *desired) bool {
+	want := map[string]string{"name": w.name}
+	if k.Namespaced {
+		want["namespace"] = w.namespace
+	}
+	of := tftypes.Object{AttributeTypes: map[string]tftypes.Type{}}
+	for name := range want {
+		of.AttributeTypes[name] = tftypes.String
+	}
+	if identity.IdentityData == nil {
+		return false
+	}
+	had, err := decodeAttributes(identity.IdentityData, of)
+	return err == nil && len(had) == len(want) && stringAttribute(had, "name") == want["name"] && stringAttribute(had, "namespace") == want["namespace"]
+}
+
+// UpgradeResourceState returns a state of the current version as it is, unless it has attributes that the schema has not.
+func (s *server) UpgradeResourceState(ctx context.Context, req *tfprotov6.UpgradeResourceStateRequest) (*tfprotov6.UpgradeResourceStateResponse, error) {
+	all, err := s.schemas.get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if schema := all.ResourceSchemas[req.TypeName]; schema != nil && schema.Version == req.Version && req.RawState != nil && len(req.RawState.JSON) > 0 {
+		of, err := s.schemas.resourceType(ctx, req.TypeName)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := req.RawState.Unmarshal(of); err == nil {
+			return &tfprotov6.UpgradeResourceStateResponse{UpgradedState: &tfprotov6.DynamicValue{JSON: req.RawState.JSON}}, nil
+		}
+	}
+	return s.fullServer.UpgradeResourceState(ctx, req)
+}
+
+// decodeAttributes returns the attributes of a resource; none if there is no resource.
+func decodeAttributes(encoded *tfprotov6.DynamicValue, of tftypes.Type) (map[string]tftypes.Value, error) {
+	v, err := encoded.Unmarshal(of)
+	if err != nil || !v.IsKnown() || v.IsNull() {
+		return nil, err
+	}
+	return attributes(v)
+}
+
+// isComplete reports whether a plan changes no attribute of a resource.
+func (k *kind) isComplete(configured, state map[string]tftypes.Value) bool {
+	defaults, err := k.defaults()
+	if err != nil || len(configured) == 0 || len(state) != len(configured) || !defaults.AreComplete(k.Spec.Fields, configured, state) {
+		return false
+	}
+	for name, had := range state {
+		given := configured[name]
+		switch {
+		case k.specNames[name]:
+			continue
+		case name == "id" || name == "uid":
+			if !had.IsKnown() || had.IsNull() {
+				return false
+			}
+			continue
+		case name == "force_conflicts" && given.IsKnown() && given.IsNull():
+			given = tftypes.NewValue(tftypes.Bool, false)
+		case name == "deletion_protection" && given.IsKnown() && given.IsNull():
+			given = tftypes.NewValue(tftypes.Bool, k.protected)
+		}
+		if !shape.Equal(given, had) {
+			return false
+		}
+	}
+	return true
+}
