@@ -89,11 +89,7 @@ func outputs(t *testing.T, d *terraform.Dir) {
 // imports runs the import examples for existing objects.
 func imports(t *testing.T, program string) {
 	t.Helper()
-	patterns := []string{"resources/*/import-by-string-id.tf", "resources/*/import.sh"}
-	if program == terraform.Terraform {
-		patterns = append(patterns, "resources/*/import-by-identity.tf") // OpenTofu has no identities
-	}
-	for _, path := range matching(t, patterns...) {
+	for _, path := range matching(t, "resources/*/import-by-string-id.tf", "resources/*/import-by-identity.tf", "resources/*/import.sh") {
 		d := terraform.New(t, program, read(t, filepath.Join(filepath.Dir(path), "resource.tf")))
 		d.Variables = []string{"KUBE_CONFIG_PATH=" + testplane.Kubeconfig(t)}
 		want := []string{"1 to import, 0 to add, 0 to change, 0 to destroy"}

@@ -129,17 +129,6 @@ func TestIgnoredChangesStay(t *testing.T) {
 	})
 }
 
-func TestDeletedObjectIsRecreated(t *testing.T) {
-	forEachProgram(t, func(t *testing.T, program string) {
-		s := newShared(t, program)
-		s.apply("selector = { match_labels = {} }\n  min_available = \"3\"")
-		if err := s.client.Delete(t.Context(), s.live()); err != nil {
-			t.Fatal(err)
-		}
-		s.expect("change", "Plan: 1 to add, 0 to change, 0 to destroy.")
-	})
-}
-
 func TestKubeconfigHasOneWriter(t *testing.T) {
 	forEachProgram(t, func(t *testing.T, program string) {
 		createFixture(t)

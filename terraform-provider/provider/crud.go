@@ -244,6 +244,10 @@ func (o *object) Read(ctx context.Context, req resource.ReadRequest, resp *resou
 		resp.Diagnostics.AddError("The state could not be read", err.Error())
 		return
 	}
+	// The framework requires an identity of each successful read, also if the object does not exist. Terraform and OpenTofu before 1.12 send none.
+	if resp.Identity != nil {
+		o.setIdentity(ctx, resp.Identity, w, &resp.Diagnostics)
+	}
 	all, _ := attributes(req.State.Raw)
 	isImport := stringAttribute(all, "id") == ""
 	live, err := o.cluster.refresh(ctx, o.kind, w, isImport || o.cluster.isRequired(true))
@@ -254,12 +258,12 @@ func (o *object) Read(ctx context.Context, req resource.ReadRequest, resp *resou
 	case errors.Is(err, errNotCompared):
 		o.cluster.warnOnce(&resp.Diagnostics, "Nothing was compared with the cluster", err)
 		return
-	case isKindMissing(err):
+	case isKindMissing(err) && !isImport:
 		resp.Diagnostics.AddWarning(fmt.Sprintf("The cluster does not know %s", o.kind.Kind.Kind),
 			fmt.Sprintf("So Terraform treats %s as deleted. If you do not expect that, check that the provider is configured for the right cluster, and do not apply.", w))
 		resp.State.RemoveResource(ctx)
 		return
-	case apierrors.IsNotFound(err):
+	case apierrors.IsNotFound(err) && !isKindMissing(err):
 		resp.State.RemoveResource(ctx)
 		return
 	case err != nil:
@@ -274,10 +278,6 @@ func (o *object) Read(ctx context.Context, req resource.ReadRequest, resp *resou
 	resp.Diagnostics.Append(o.cluster.recordCluster(ctx, resp.Private)...)
 	if resp.State.Raw, err = o.kind.refreshedState(req.State.Raw, live, last, o.cluster.manager); err != nil {
 		resp.Diagnostics.AddError("The answer of the cluster could not be read", err.Error())
-		return
-	}
-	if resp.Identity != nil {
-		o.setIdentity(ctx, resp.Identity, w, &resp.Diagnostics)
 	}
 }
 

@@ -80,7 +80,7 @@ func storedKubeconfig(t *testing.T, namespace string) *rest.Config {
 }
 
 func TestWorkerKubeconfigForCell(t *testing.T) {
-	withBoth(t, func(t *testing.T) {
+	withAll(t, func(t *testing.T) {
 		namespace := testplane.Namespace(t)
 		config, kubeconfig := worker(t, namespace)
 		log := filepath.Join(t.TempDir(), "log")

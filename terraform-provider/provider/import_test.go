@@ -6,7 +6,6 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
 	"github.com/hashicorp/terraform-plugin-testing/plancheck"
-	"github.com/hashicorp/terraform-plugin-testing/tfversion"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
@@ -14,7 +13,7 @@ import (
 
 // An object that kubectl created can be imported. A configuration with the same values does not change it.
 func TestImportKeepsObject(t *testing.T) {
-	withBoth(t, func(t *testing.T) {
+	forEachProgram(t, func(t *testing.T) {
 		namespace := testplane.Namespace(t)
 		p := &v1alpha1.PodProtector{Spec: v1alpha1.PodProtectorSpec{
 			Selector:     &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "web"}},
@@ -48,33 +47,12 @@ func TestImportErrors(t *testing.T) {
 		namespace := testplane.Namespace(t)
 		config := protector(t, namespace, "selector = { match_labels = {} }\n min_available = \"1\"")
 		for id, want := range map[string]string{
-			"web":                    "Import it by NAMESPACE/NAME",
-			namespace + "/Web":       "Import it by NAMESPACE/NAME",
-			namespace + "/not-there": "Cannot import non-existent remote object",
+			"web":              "Import it by NAMESPACE/NAME",
+			namespace + "/Web": "Import it by NAMESPACE/NAME",
 		} {
 			steps(t, resource.TestStep{Config: config, ResourceName: web, ImportState: true, ImportStateId: id, ExpectError: matchWrapped(want)})
 		}
 		away := unreachableConfig + strings.TrimPrefix(config, configured(t, ""))
 		impatientSteps(t, resource.TestStep{Config: away, ResourceName: web, ImportState: true, ImportStateId: namespace + "/web", ExpectError: matchWrapped("connection refused")})
 	})
-}
-
-func TestImportByIdentity(t *testing.T) {
-	onTerraform(t)
-	namespace := testplane.Namespace(t)
-	for kind, fields := range map[string]string{
-		"pod_protector": "namespace = \"" + namespace + "\"\n name = \"it\"\n selector = { match_labels = {} }\n min_available = \"1\"",
-		"cell":          "name = \"" + namespace + "\"",
-	} {
-		t.Run(kind, func(t *testing.T) {
-			runCase(t, resource.TestCase{
-				TerraformVersionChecks: []tfversion.TerraformVersionCheck{tfversion.SkipBelow(tfversion.Version1_12_0)},
-				Steps: []resource.TestStep{
-					{Config: configured(t, "resource \"breakwater_%s\" \"it\" {\n%s\n}", kind, fields)},
-					{ResourceName: "breakwater_" + kind + ".it", ImportState: true, ImportStateKind: resource.ImportBlockWithResourceIdentity},
-					{Config: configured(t, "resource \"breakwater_%s\" \"it\" {\n%s\n deletion_protection = false\n}", kind, fields)},
-				},
-			})
-		})
-	}
 }

@@ -3,8 +3,8 @@ package provider_test
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
@@ -24,18 +24,27 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// withBoth runs a test with Terraform and again with OpenTofu, because their behavior could differ. Both are the real programs and run the
-// provider of this test binary.
+// withBoth runs a test with the newest Terraform and again with the newest OpenTofu, because their behavior could differ. Both are the real programs
+// and run the provider of this test binary.
 func withBoth(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
-	t.Run("terraform", func(t *testing.T) {
-		onTerraform(t)
-		test(t)
-	})
-	t.Run("tofu", func(t *testing.T) {
-		on(t, terraform.OpenTofu, "registry.opentofu.org")
-		test(t)
-	})
+	withEach(t, test, terraform.Terraform, terraform.OpenTofu)
+}
+
+// withAll is withBoth, and also runs the test with the oldest supported version of each.
+func withAll(t *testing.T, test func(t *testing.T)) {
+	t.Helper()
+	withEach(t, test, terraform.OldestTerraform, terraform.Terraform, terraform.OldestOpenTofu, terraform.OpenTofu)
+}
+
+func withEach(t *testing.T, test func(t *testing.T), programs ...string) {
+	t.Helper()
+	for _, name := range programs {
+		t.Run(name, func(t *testing.T) {
+			on(t, name)
+			test(t)
+		})
+	}
 }
 
 // forEachProgram runs a test with Terraform. It also runs the test with OpenTofu if TOFU_ALL is set. These tests cover the provider, which
@@ -53,11 +62,19 @@ func forEachProgram(t *testing.T, test func(t *testing.T)) {
 // onTerraform runs a test with Terraform only, because OpenTofu lacks the feature or behaves the same.
 func onTerraform(t *testing.T) {
 	t.Helper()
-	on(t, terraform.Terraform, "registry.terraform.io")
+	on(t, terraform.Terraform)
 }
 
-func on(t *testing.T, name, registry string) {
+// programVariable names the program of the test, for workingDir.
+const programVariable = "BREAKWATER_TEST_PROGRAM"
+
+func on(t *testing.T, name string) {
 	t.Helper()
+	registry := "registry.terraform.io"
+	if strings.HasPrefix(name, terraform.OpenTofu) {
+		registry = "registry.opentofu.org"
+	}
+	t.Setenv(programVariable, name)
 	t.Setenv("TF_ACC_TERRAFORM_PATH", terraform.Program(t, name))
 	t.Setenv("TF_ACC_PROVIDER_HOST", registry)
 	// The test ignores the settings of the user who runs it, and does not check for newer versions.
@@ -100,7 +117,7 @@ func writeFile(t testing.TB, path string, content []byte) {
 // The resources are destroyed at the end.
 func workingDir(t *testing.T, configuration string, variables ...string) *terraform.Dir {
 	t.Helper()
-	d := terraform.New(t, filepath.Base(os.Getenv("TF_ACC_TERRAFORM_PATH")), configuration)
+	d := terraform.New(t, os.Getenv(programVariable), configuration)
 	d.Variables = variables
 	t.Cleanup(func() { _, _ = d.Try("destroy", "-auto-approve") })
 	return d

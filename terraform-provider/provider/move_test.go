@@ -59,7 +59,7 @@ const sameAsBefore = `
   exempt_pod_selector = { match_labels = { canary = "true" } }`
 
 func TestMoveTakesOwnership(t *testing.T) {
-	withBoth(t, func(t *testing.T) {
+	withAll(t, func(t *testing.T) {
 		namespace, made := testplane.Namespace(t), map[string]types.UID{}
 		// The configuration omits the label team and the exempted pods.
 		config := of(protectorOf(namespace, "5", "labels = { \"app.kubernetes.io/name\" = \"web\" }\n deletion_protection = false"))

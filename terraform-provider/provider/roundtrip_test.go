@@ -205,7 +205,7 @@ func everyField() map[string]string {
 }
 
 func TestEveryFieldRoundTrips(t *testing.T) {
-	withBoth(t, func(t *testing.T) {
+	forEachProgram(t, func(t *testing.T) {
 		namespace := testplane.Namespace(t)
 		made, forgotten, imported := configured(t, ""), configured(t, ""), configured(t, "")
 		for name, fields := range everyField() {

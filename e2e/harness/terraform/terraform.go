@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -16,16 +17,25 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
 )
 
-// The supported programs.
+// The supported programs: the newest version of each, and the oldest.
 const (
-	Terraform = "terraform"
-	OpenTofu  = "tofu"
+	Terraform       = "terraform"
+	OpenTofu        = "tofu"
+	OldestTerraform = Terraform + oldest
+	OldestOpenTofu  = OpenTofu + oldest
 )
+
+// oldest ends the names of the oldest versions, and of the modules that pin them. Both versions of a program have the same file name.
+const oldest = "-oldest"
 
 // Program returns the path of a program that make built.
 func Program(t testing.TB, name string) string {
 	t.Helper()
-	found, ok := local.FindProgram(filepath.SplitList(os.Getenv(local.BinariesVariable)), name)
+	file, isOldest := strings.CutSuffix(name, oldest)
+	folders := slices.DeleteFunc(filepath.SplitList(os.Getenv(local.BinariesVariable)), func(folder string) bool {
+		return strings.Contains(filepath.Base(folder), oldest+"-") != isOldest
+	})
+	found, ok := local.FindProgram(folders, file)
 	if !ok {
 		t.Fatalf("no %s in %s (run the tests with make test-all, which builds it)", name, local.BinariesVariable)
 	}

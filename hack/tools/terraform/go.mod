@@ -55,6 +55,7 @@ require (
 	github.com/bgentry/go-netrc v0.0.0-20140422174119-9fd32a8b3d3d // indirect
 	github.com/bgentry/speakeasy v0.1.0 // indirect
 	github.com/bmatcuk/doublestar v1.1.5 // indirect
+	github.com/breakwater-k8s/breakwater/hack/tools/terraform/missing v0.0.0-00010101000000-000000000000 // indirect
 	github.com/cenkalti/backoff/v5 v5.0.3 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/chzyer/logex v1.2.1 // indirect
@@ -189,6 +190,7 @@ require (
 )
 
 replace (
+	github.com/breakwater-k8s/breakwater/hack/tools/terraform/missing => ./missing
 	github.com/hashicorp/terraform/internal/backend/remote-state/azure => ./backends/azure
 	github.com/hashicorp/terraform/internal/backend/remote-state/consul => ./backends/consul
 	github.com/hashicorp/terraform/internal/backend/remote-state/cos => ./backends/cos

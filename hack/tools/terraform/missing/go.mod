@@ -1,0 +1,3 @@
+module github.com/breakwater-k8s/breakwater/hack/tools/terraform/missing
+
+go 1.26.0
