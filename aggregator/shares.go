@@ -105,7 +105,7 @@ func (k *shareKeeper) prepare(ctx context.Context, before, p *v1alpha1.PodProtec
 		}
 		k.recordShare(cell, step.Floor)
 		if step.Kind == floorshare.Lower {
-			return func(ctx context.Context) error { return k.setFloor(ctx, stored, step.Floor) }, nil
+			return func(ctx context.Context) error { return k.lower(ctx, stored, step.Floor) }, nil
 		}
 		return func(ctx context.Context) error { return k.open(ctx, p, stored, step.Floor) }, nil
 	default:
@@ -325,6 +325,23 @@ func (k *shareKeeper) raise(ctx context.Context, cell *v1alpha1.PodProtectorCell
 	k.recordShare(cell, floor)
 	k.record(cell, stored)
 	return nil
+}
+
+// lower lowers the share after the caller has recorded that. If it has budget now, it forgets the removals that it denied: otherwise it would want
+// budget again as soon as it gives that away, although no client asks any more.
+func (k *shareKeeper) lower(ctx context.Context, stored *v1alpha1.PodProtector, floor int) error {
+	if err := k.setFloor(ctx, stored, floor); err != nil {
+		return err
+	}
+	if stored.Status.Wanted == 0 || quota.BudgetOf(stored).Left() <= 0 {
+		return nil
+	}
+	stored.Status.Wanted = 0
+	err := k.shares.Status().Update(ctx, stored)
+	if apierrors.IsConflict(err) { // a removal was denied or admitted meanwhile
+		return nil
+	}
+	return client.IgnoreNotFound(err)
 }
 
 // setFloor writes the floor of a share. It changes the share in any case.

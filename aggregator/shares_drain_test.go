@@ -217,3 +217,28 @@ func TestEntryOfADeletedCellStaysUntilItsShareIsClosed(t *testing.T) {
 		t.Errorf("the entries are %+v, and the share is %+v; want neither of a", s.p.Status.Cells, share)
 	}
 }
+
+// A share that gets budget forgets what it denied. Otherwise its cell would want budget again once it has given that away, although no client asks.
+func TestShareWithBudgetForgetsItsDenials(t *testing.T) {
+	const pods = 3
+	s := newSharedCells(t, 2*pods-1, pods, "a", "b")
+	cell := "a"
+	if quota.BudgetOf(s.share("a")).Left() > 0 {
+		cell = "b"
+	}
+	share := s.share(cell)
+	if left := quota.BudgetOf(share).Left(); left != 0 {
+		t.Fatalf("the share of %s has a budget of %d, want 0", cell, left)
+	}
+	share.Status.Wanted = 1
+	if err := s.shares[cell].Status().Update(t.Context(), share); err != nil {
+		t.Fatal(err)
+	}
+	for range 4 {
+		s.write("a", pods, false)
+		s.write("b", pods, false)
+	}
+	if share := s.share(cell); quota.BudgetOf(share).Left() != 1 || share.Status.Wanted != 0 {
+		t.Errorf("the share of %s has a budget of %d and wants %d, want 1 and 0", cell, quota.BudgetOf(share).Left(), share.Status.Wanted)
+	}
+}

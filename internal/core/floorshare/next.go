@@ -195,9 +195,13 @@ func (p *Protector) surplus() int {
 	return max(min(p.promised(), p.kept())-p.Floor, 0)
 }
 
-// taken returns by how much the cell lowers its share: its part of the surplus, by what cells want or, if no cell wants more, by how much
-// their shares are above those in proportion to their pods.
+// taken returns by how much the cell lowers its share: what it promises beyond its pods while all cells have enough, which keeps no pod, or else its
+// part of the surplus, by what cells want or, if no cell wants more, by how much their shares are above those in proportion to their pods. A cell that
+// promises more than it has would want budget for ever, and the others would give theirs away for it.
 func (p *Protector) taken(own Cell) int {
+	if empty := min(own.Floor-max(own.Available-own.Reserved, 0), p.promised()-p.Floor); empty > 0 && p.kept() >= p.Floor {
+		return empty
+	}
 	surplus, part := p.surplus(), Cell.wants
 	if p.sum(part) == 0 {
 		part = func(c Cell) int { return max(c.Floor-p.target(c), 0) }

@@ -228,3 +228,18 @@ func TestSharesRiseToReplaceADiscountedCell(t *testing.T) {
 		}
 	})
 }
+
+// A cell that promises more pods than it has keeps no more by that, but would want budget for ever. It gives up the promise although nothing is left
+// to give away, unless all cells together have too few pods (rule S4).
+func TestCellPromisesNoMoreThanItHas(t *testing.T) {
+	cells := []floorshare.Cell{
+		{Name: "a", Shared: true, Floor: 7, Available: 3, Wanted: 1}, {Name: "b", Shared: true, Floor: 3, Available: 3}, {Name: "c", Shared: true, Floor: 1, Available: 2},
+	}
+	for floor, isEnough := range map[int]bool{6: true, 7: true, 8: false, 11: false} {
+		p := &floorshare.Protector{Floor: floor, Cells: cells}
+		got := floorshare.Next(p, "a", floorshare.Local{Exists: true, Floor: 7, Available: 3}, true)
+		if want := (floorshare.Step{Kind: floorshare.Lower, Floor: 3}); isEnough != (got == want) {
+			t.Errorf("with floor %d Next() = %+v, want %+v: %v", floor, got, want, isEnough)
+		}
+	}
+}
