@@ -158,7 +158,14 @@ func (p *fixture) create(object client.Object) {
 	if err := p.Create(p.Context(), object); err != nil {
 		p.Fatalf("create %T %s: %v", object, object.GetName(), err)
 	}
-	p.Cleanup(func() { _ = client.IgnoreNotFound(p.Delete(context.Background(), object)) })
+	p.Cleanup(func() { // the API server may still call the webhook although its configuration is deleted
+		testplane.Eventually(p, func() string {
+			if err := client.IgnoreNotFound(p.Delete(context.Background(), object)); err != nil {
+				return err.Error()
+			}
+			return ""
+		})
+	})
 }
 
 // deployment creates a Deployment of pods with app=NAME.
