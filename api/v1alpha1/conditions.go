@@ -265,9 +265,9 @@ const (
 	ReasonLabelsNotFixed = "LabelsNotFixed"
 	// ReasonConfigurationUnread, Guarded: the webhook configurations of the cluster could not be read.
 	ReasonConfigurationUnread = "ConfigurationUnread"
-	// ReasonReplicasReady, WebhookAvailable: the message says how many replicas are ready.
+	// ReasonReplicasReady, WebhookAvailable: each Service that the cluster calls for removals has a ready endpoint.
 	ReasonReplicasReady = "ReplicasReady"
-	// ReasonNoReplicaReady, WebhookAvailable: no replica is ready, so that the API servers deny removals.
+	// ReasonNoReplicaReady, WebhookAvailable: a Service has no ready endpoint, so that the API servers deny removals; the message names it.
 	ReasonNoReplicaReady = "NoReplicaReady"
 	// ReasonNoService, WebhookAvailable: the cluster calls the webhook by a URL, or by a Service without an EndpointSlice.
 	ReasonNoService = "NoService"

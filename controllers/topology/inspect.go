@@ -90,8 +90,7 @@ func guardedCondition(
 	ctx context.Context, cell *v1alpha1.Cell, api admissionregistrationclient.AdmissionregistrationV1Interface,
 	configurations []admissionregistrationv1.ValidatingWebhookConfiguration,
 ) metav1.Condition {
-	guarded := metav1.Condition{Type: v1alpha1.ConditionGuarded}
-	guarded.Status = metav1.ConditionFalse
+	guarded := metav1.Condition{Type: v1alpha1.ConditionGuarded, Status: metav1.ConditionFalse}
 	weak, found := webhookconfig.Weaknesses(cell.Name, cell.Spec.Namespaces, configurations)
 	switch {
 	case !found:
