@@ -217,6 +217,10 @@ lint: ## Check style, import rules and words
 verify: ## Check that modules are tidy, generated files current, the format right and lint clean, on a copy of the tree
 	@hack/verify
 
+.PHONY: weight
+weight: ## Count lines, files, packages, words of docs and requirements, and write weight-report/
+	@hack/weight
+
 .PHONY: vulncheck
 vulncheck: ## Look for known vulnerabilities in what the programs call; skipped without its database (REQUIRE_VULNCHECK=1 to fail then)
 	@hack/vulncheck
@@ -231,7 +235,7 @@ tool-sums: ## Pin the sums of the released control planes in the versions of hac
 
 .PHONY: clean
 clean: ## Remove what was built here; the shared cache stays
-	@rm -rf bin .evidence image plugin release release.partial site hack/site/node_modules hack/site/.vitepress/.temp demo-report bench-report chaos-report first-hour-report real-workloads-report coverage.out
+	@rm -rf bin .evidence image plugin release release.partial site hack/site/node_modules hack/site/.vitepress/.temp demo-report bench-report chaos-report first-hour-report real-workloads-report weight-report coverage.out
 
 .PHONY: help
 help: ## Show this help
