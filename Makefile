@@ -182,13 +182,12 @@ image: ## Build only the container image into image/image.tar, an OCI archive fo
 documented := breakwater breakwater-node kubectl-breakwater
 
 .PHONY: generate
-generate: ## Write what is generated: deep copies, CRDs and their chart, dashboards, READMEs of charts, documentation of the Terraform provider, references
+generate: ## Write what is generated: deep copies, CRDs and their chart, READMEs of charts, documentation of the Terraform provider, references
 	@generate="$(call tool,controller-gen)/controller-gen"; cd api && "$$generate" object crd:generateEmbeddedObjectMeta=false \
 		paths=./v1alpha1 output:crd:dir=crds
 	@rm -f charts/breakwater-crds/files/*.yaml charts/breakwater/crds/*.yaml && cp api/crds/*.yaml charts/breakwater-crds/files/
 	@for file in api/crds/*.yaml; do sed -f hack/crds.sed "$$file" >"charts/breakwater/crds/$${file##*/}"; done
 	@$(call tool,helm-docs)/helm-docs --chart-search-root charts --sort-values-order file --log-level warning
-	@go run ./hack/dashboards charts/breakwater/files/dashboards
 	@hack/terraform-docs
 	@go run -trimpath ./hack/reference
 	@go run -trimpath ./hack/storm
