@@ -128,10 +128,6 @@ bench: ## Measure in 30 minutes what has goals, write bench-report/ and print wh
 bench-all: ARGS = -all
 bench-all: bench ## Run all benchmarks, also of sharding, scheduling and the tables that show how cost grows, which takes more than an hour
 
-.PHONY: bench-docs
-bench-docs: ## Put the figures and profiles of the last make bench into docs/
-	@go run ./hack/bench -only NONE -docs docs
-
 .PHONY: sim
 sim: ## Play seeds of the simulation, half of them on each of two cores (SEEDS=2000 FROM=1)
 	@hack/sim $(SEEDS) $(FROM)
@@ -190,7 +186,6 @@ generate: ## Write what is generated: deep copies, CRDs and their chart, READMEs
 	@$(call tool,helm-docs)/helm-docs --chart-search-root charts --sort-values-order file --log-level warning
 	@hack/terraform-docs
 	@go run -trimpath ./hack/reference
-	@go run -trimpath ./hack/storm
 	@for program in $(documented); do BREAKWATER_BINARIES= go run -trimpath ./cmd/$$program reference >docs/reference/$$program.md; done
 
 .PHONY: screenshots
