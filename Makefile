@@ -174,19 +174,19 @@ plugin: ## Build only kubectl breakwater into plugin/: archives, SBOMs, and the 
 image: ## Build only the container image into image/image.tar, an OCI archive for amd64 and arm64 (ARGS="-platforms linux/amd64")
 	@go run ./hack/release -only image -out image -version "$(VERSION)" $(ARGS)
 
-# The programs whose commands have a page in docs/reference.
-documented := breakwater breakwater-node kubectl-breakwater
-
 .PHONY: generate
-generate: ## Write what is generated: deep copies, CRDs and their chart, READMEs of charts, documentation of the Terraform provider, references
+generate: ## Write what is generated: deep copies, CRDs and their chart, READMEs of charts, documentation of the Terraform provider
 	@generate="$(call tool,controller-gen)/controller-gen"; cd api && "$$generate" object crd:generateEmbeddedObjectMeta=false \
 		paths=./v1alpha1 output:crd:dir=crds
 	@rm -f charts/breakwater-crds/files/*.yaml charts/breakwater/crds/*.yaml && cp api/crds/*.yaml charts/breakwater-crds/files/
 	@for file in api/crds/*.yaml; do sed -f hack/crds.sed "$$file" >"charts/breakwater/crds/$${file##*/}"; done
 	@$(call tool,helm-docs)/helm-docs --chart-search-root charts --sort-values-order file --log-level warning
 	@hack/terraform-docs
+
+.PHONY: references
+references: ## Write the pages of the API and the commands into docs/reference, which make site includes
 	@go run -trimpath ./hack/reference
-	@for program in $(documented); do BREAKWATER_BINARIES= go run -trimpath ./cmd/$$program reference >docs/reference/$$program.md; done
+	@for program in breakwater breakwater-node kubectl-breakwater; do BREAKWATER_BINARIES= go run -trimpath ./cmd/$$program reference >docs/reference/$$program.md; done
 
 .PHONY: screenshots
 screenshots: ## Take the screenshots of the console in docs/images again, of a storm in a federation; needs chromium
@@ -195,7 +195,7 @@ screenshots: ## Take the screenshots of the console in docs/images again, of a s
 	cp "$$folder"/console-{fleet,protector}.png docs/images/
 
 .PHONY: site
-site: hack/site/node_modules/.package-lock.json ## Build the documentation as a site in site/, and check its links; needs npm (npm run preview in hack/site serves it)
+site: references hack/site/node_modules/.package-lock.json ## Build the documentation as a site in site/, and check its links; needs npm (npm run preview in hack/site serves it)
 	@npm run --silent --prefix hack/site build
 
 hack/site/node_modules/.package-lock.json: hack/site/package-lock.json
