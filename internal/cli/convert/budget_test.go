@@ -120,16 +120,10 @@ func TestBudgetsOfExemptNamespaces(t *testing.T) {
 	}
 }
 
-func TestPodDisruptionBudgetsOfV1beta1(t *testing.T) {
-	wantConversions(t, "policy/v1beta1", "PodDisruptionBudget", map[string]conversionCase{
-		"a number": {
-			given:    `{minAvailable: 2, selector: {matchLabels: {app: web}}}`,
-			want:     `{operations: [Delete, Evict], minAvailable: 2, selector: {matchLabels: {app: web}}}`,
-			warnings: "EvictionsOnly OneCluster UnhealthyPods",
-		},
-		"the empty selector matches no pod": {given: `{minAvailable: 1, selector: {}}`, warnings: "ProtectsNothing!"},
-	})
-	wantConversions(t, "policy/v2", "PodDisruptionBudget", map[string]conversionCase{
-		"an unknown version": {given: `{minAvailable: 2, selector: {matchLabels: {app: web}}}`, warnings: "Malformed!"},
-	})
+func TestPodDisruptionBudgetsOfOtherVersions(t *testing.T) {
+	for _, version := range []string{"policy/v1beta1", "policy/v2"} {
+		wantConversions(t, version, "PodDisruptionBudget", map[string]conversionCase{
+			version: {given: `{minAvailable: 2, selector: {matchLabels: {app: web}}}`, warnings: "Malformed!"},
+		})
+	}
 }
