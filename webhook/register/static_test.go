@@ -1,4 +1,4 @@
-package webhook_test
+package register_test
 
 import (
 	"io"
@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/breakwater-k8s/breakwater/webhook/register"
 
 	"github.com/google/go-cmp/cmp"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -22,24 +24,23 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
-	"github.com/breakwater-k8s/breakwater/webhook"
 )
 
-func staticOptions() webhook.ConfigurationOptions {
-	return webhook.ConfigurationOptions{
-		Name: "breakwater-cell-worker-1", Cell: "worker-1", Endpoint: webhook.Endpoint{URL: "https://breakwater.example:9443"},
-		ExemptNamespaces: webhook.DefaultExemptNamespaces(), TimeoutSeconds: 10,
+func staticOptions() register.Options {
+	return register.Options{
+		Name: "breakwater-cell-worker-1", Cell: "worker-1", Endpoint: register.Endpoint{URL: "https://breakwater.example:9443"},
+		ExemptNamespaces: webhookconfig.DefaultExemptNamespaces(), TimeoutSeconds: 10,
 	}
 }
 
 // staticObjects returns the objects of a cell with a pod selector, including scheduling policies.
 func staticObjects(t *testing.T) []any {
 	t.Helper()
-	guarding, err := webhook.Configuration(staticOptions())
+	guarding, err := register.Configuration(staticOptions())
 	if err != nil {
 		t.Fatal(err)
 	}
-	scheduling, err := webhook.SchedulingConfiguration(staticOptions())
+	scheduling, err := register.SchedulingConfiguration(staticOptions())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +50,7 @@ func staticObjects(t *testing.T) []any {
 
 func mustStatic(t *testing.T, objects []any, directory string, existing []byte) map[string]string {
 	t.Helper()
-	files, err := webhook.StaticFiles(objects, directory, existing)
+	files, err := register.StaticFiles(objects, directory, existing)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,8 +58,8 @@ func mustStatic(t *testing.T, objects []any, directory string, existing []byte) 
 	for _, file := range files {
 		contents[file.Path] = string(file.Content)
 	}
-	if last := files[len(files)-1].Path; last != webhook.StaticConfigurationFile {
-		t.Errorf("the last file is %s, want %s: the directories that it names must exist", last, webhook.StaticConfigurationFile)
+	if last := files[len(files)-1].Path; last != register.StaticConfigurationFile {
+		t.Errorf("the last file is %s, want %s: the directories that it names must exist", last, register.StaticConfigurationFile)
 	}
 	return contents
 }
@@ -93,7 +94,7 @@ func pluginDirectory(t *testing.T, directory, plugin string, read func(io.Reader
 	t.Helper()
 	scheme := runtime.NewScheme()
 	apiserver.Install(scheme)
-	provider, err := admission.ReadAdmissionConfiguration(nil, filepath.Join(directory, webhook.StaticConfigurationFile), scheme)
+	provider, err := admission.ReadAdmissionConfiguration(nil, filepath.Join(directory, register.StaticConfigurationFile), scheme)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,39 +196,39 @@ plugins:
   name: ValidatingAdmissionWebhook
 `
 	want := strings.Replace(existing, "webhooks.kubeconfig\n", "webhooks.kubeconfig\n    staticManifestsDir: /etc/breakwater/validating-webhooks\n", 1)
-	got := mustStatic(t, guarding, "/etc/breakwater", []byte(existing))[webhook.StaticConfigurationFile]
+	got := mustStatic(t, guarding, "/etc/breakwater", []byte(existing))[register.StaticConfigurationFile]
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", webhook.StaticConfigurationFile, diff)
+		t.Errorf("%s (-want +got):\n%s", register.StaticConfigurationFile, diff)
 	}
-	again := mustStatic(t, guarding, "/etc/breakwater", []byte(got))[webhook.StaticConfigurationFile]
+	again := mustStatic(t, guarding, "/etc/breakwater", []byte(got))[register.StaticConfigurationFile]
 	if diff := cmp.Diff(got, again); diff != "" {
-		t.Errorf("%s after a second run (-first +second):\n%s", webhook.StaticConfigurationFile, diff)
+		t.Errorf("%s after a second run (-first +second):\n%s", register.StaticConfigurationFile, diff)
 	}
 }
 
 func TestStaticFilesRefuse(t *testing.T) {
 	const header = "apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\nplugins:\n- name: ValidatingAdmissionWebhook\n"
 	for claim, test := range map[string]struct {
-		change   func(*webhook.ConfigurationOptions)
+		change   func(*register.Options)
 		existing string
 		want     string
 	}{
 		"a Service": {
-			change: func(o *webhook.ConfigurationOptions) {
-				o.Endpoint = webhook.Endpoint{ServiceNamespace: "a", ServiceName: "b", ServicePort: 443}
+			change: func(o *register.Options) {
+				o.Endpoint = register.Endpoint{ServiceNamespace: "a", ServiceName: "b", ServicePort: 443}
 			},
 			want: "cannot use Service a/b: kube-apiserver accepts only URLs in static manifests; use --url",
 		},
 		"an invalid name": {
-			change: func(o *webhook.ConfigurationOptions) { o.Name = "Breakwater" },
+			change: func(o *register.Options) { o.Name = "Breakwater" },
 			want:   `static manifest "Breakwater.static.k8s.io": not a valid name`,
 		},
 		"a CA bundle without a certificate": {
-			change: func(o *webhook.ConfigurationOptions) { o.CABundle = []byte("PEM") },
+			change: func(o *register.Options) { o.CABundle = []byte("PEM") },
 			want:   "the CA bundle of https://breakwater.example:9443/cells/worker-1/validate has no PEM certificate",
 		},
 		"an invalid namespace": {
-			change: func(o *webhook.ConfigurationOptions) { o.Namespaces = []string{"a/b"} },
+			change: func(o *register.Options) { o.Namespaces = []string{"a/b"} },
 			want:   "namespace selector: ",
 		},
 		"a file of another kind":        {existing: "kind: List\n", want: `admission.yaml: kind "List", want AdmissionConfiguration`},
@@ -240,11 +241,11 @@ func TestStaticFilesRefuse(t *testing.T) {
 			if test.change != nil {
 				test.change(&options)
 			}
-			configuration, err := webhook.Configuration(options)
+			configuration, err := register.Configuration(options)
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, err = webhook.StaticFiles([]any{configuration}, "/etc/breakwater", []byte(test.existing))
+			_, err = register.StaticFiles([]any{configuration}, "/etc/breakwater", []byte(test.existing))
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("StaticFiles() error %v, want %q", err, test.want)
 			}

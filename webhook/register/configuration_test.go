@@ -1,4 +1,4 @@
-package webhook_test
+package register_test
 
 import (
 	"os"
@@ -6,23 +6,24 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
+	"github.com/breakwater-k8s/breakwater/webhook/register"
+
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
-
-	"github.com/breakwater-k8s/breakwater/webhook"
 )
 
 // Users apply these files to their clusters: each change of a file changes what is guarded.
 func TestConfiguration(t *testing.T) {
-	for name, endpoint := range map[string]webhook.Endpoint{
+	for name, endpoint := range map[string]register.Endpoint{
 		"url":     {URL: "https://breakwater.example:9443/", CABundle: []byte("PEM")},
 		"service": {ServiceNamespace: "breakwater-system", ServiceName: "webhook", ServicePort: 443},
 	} {
 		t.Run(name, func(t *testing.T) {
-			configuration, err := webhook.Configuration(webhook.ConfigurationOptions{
+			configuration, err := register.Configuration(register.Options{
 				Name: "breakwater", Cell: "worker-1", Endpoint: endpoint, TimeoutSeconds: 10,
-				ExemptNamespaces: webhook.DefaultExemptNamespaces(),
+				ExemptNamespaces: webhookconfig.DefaultExemptNamespaces(),
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -43,9 +44,9 @@ func TestConfiguration(t *testing.T) {
 }
 
 func TestSchedulingConfiguration(t *testing.T) {
-	configuration, err := webhook.SchedulingConfiguration(webhook.ConfigurationOptions{
+	configuration, err := register.SchedulingConfiguration(register.Options{
 		Name: "breakwater-scheduling", Cell: "worker-1", Namespaces: []string{"shop"}, TimeoutSeconds: 2,
-		Endpoint: webhook.Endpoint{URL: "https://breakwater.example:9443", CABundle: []byte("PEM")}, ExemptNamespaces: webhook.DefaultExemptNamespaces(),
+		Endpoint: register.Endpoint{URL: "https://breakwater.example:9443", CABundle: []byte("PEM")}, ExemptNamespaces: webhookconfig.DefaultExemptNamespaces(),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -64,10 +65,10 @@ func TestSchedulingConfiguration(t *testing.T) {
 }
 
 func TestRootConfiguration(t *testing.T) {
-	configuration, err := webhook.RootConfiguration(webhook.RootOptions{
-		ConfigurationOptions: webhook.ConfigurationOptions{
-			Name: "breakwater-roots", Core: "core", TimeoutSeconds: 2, ExemptNamespaces: webhook.DefaultExemptNamespaces(),
-			Endpoint: webhook.Endpoint{URL: "https://breakwater.example:9443", CABundle: []byte("PEM")},
+	configuration, err := register.RootConfiguration(register.RootOptions{
+		Options: register.Options{
+			Name: "breakwater-roots", Core: "core", TimeoutSeconds: 2, ExemptNamespaces: webhookconfig.DefaultExemptNamespaces(),
+			Endpoint: register.Endpoint{URL: "https://breakwater.example:9443", CABundle: []byte("PEM")},
 		},
 		Cells: []string{"local"}, Kinds: []schema.GroupResource{{Group: "argoproj.io", Resource: "rollouts"}}, OwnNamespace: "breakwater-system",
 	})
@@ -89,21 +90,21 @@ func TestRootConfiguration(t *testing.T) {
 
 func TestConfigurationNeedsOneAddress(t *testing.T) {
 	for claim, test := range map[string]struct {
-		endpoint webhook.Endpoint
+		endpoint register.Endpoint
 		want     string
 	}{
-		"none":             {webhook.Endpoint{}, "set --url or --service"},
-		"two":              {webhook.Endpoint{URL: "https://a", ServiceName: "b"}, "exclude each other"},
-		"without TLS":      {webhook.Endpoint{URL: "http://a"}, `--url "http://a": want https://HOST:PORT`},
-		"without a scheme": {webhook.Endpoint{URL: "a:9443"}, "want https://HOST:PORT"},
-		"without a host":   {webhook.Endpoint{URL: "https:///cells"}, "want https://HOST:PORT"},
-		"that is invalid":  {webhook.Endpoint{URL: "https://a b:%"}, "want https://HOST:PORT"},
-		"with a path":      {webhook.Endpoint{URL: "https://a/cells/b/validate"}, "want no path, query or user"},
-		"with a query":     {webhook.Endpoint{URL: "https://a?cell=b"}, "want no path, query or user"},
-		"with a user":      {webhook.Endpoint{URL: "https://user@a"}, "want no path, query or user"},
+		"none":             {register.Endpoint{}, "set --url or --service"},
+		"two":              {register.Endpoint{URL: "https://a", ServiceName: "b"}, "exclude each other"},
+		"without TLS":      {register.Endpoint{URL: "http://a"}, `--url "http://a": want https://HOST:PORT`},
+		"without a scheme": {register.Endpoint{URL: "a:9443"}, "want https://HOST:PORT"},
+		"without a host":   {register.Endpoint{URL: "https:///cells"}, "want https://HOST:PORT"},
+		"that is invalid":  {register.Endpoint{URL: "https://a b:%"}, "want https://HOST:PORT"},
+		"with a path":      {register.Endpoint{URL: "https://a/cells/b/validate"}, "want no path, query or user"},
+		"with a query":     {register.Endpoint{URL: "https://a?cell=b"}, "want no path, query or user"},
+		"with a user":      {register.Endpoint{URL: "https://user@a"}, "want no path, query or user"},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			_, err := webhook.Configuration(webhook.ConfigurationOptions{Cell: "worker-1", Endpoint: test.endpoint})
+			_, err := register.Configuration(register.Options{Cell: "worker-1", Endpoint: test.endpoint})
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("error %v, want it to say %q", err, test.want)
 			}

@@ -1,4 +1,6 @@
-package webhook
+// Package register makes the webhook configurations with which API servers call Breakwater: as objects, and as the static files of a
+// kube-apiserver.
+package register
 
 import (
 	"errors"
@@ -29,8 +31,8 @@ type Endpoint struct {
 	CallerKey []byte
 }
 
-// ConfigurationOptions describe the webhook configuration of one cell, or of one core.
-type ConfigurationOptions struct {
+// Options describe the webhook configuration of one cell, or of one core.
+type Options struct {
 	Name       string
 	Cell, Core string
 	// Namespaces are the namespaces of the cell, if the cell has only some namespaces of its cluster.
@@ -46,14 +48,9 @@ type ConfigurationOptions struct {
 	FailurePolicy admissionregistrationv1.FailurePolicyType
 }
 
-// DefaultExemptNamespaces returns the namespaces whose pods a cluster, or Breakwater, needs to recover.
-func DefaultExemptNamespaces() []string {
-	return webhookconfig.DefaultExemptNamespaces()
-}
-
 // Configuration returns the configuration that makes the API server of a cell send every removal of a pod to the
 // webhook. It has no objectSelector, because an Eviction has no labels to match.
-func Configuration(o ConfigurationOptions) (*admissionregistrationv1.ValidatingWebhookConfiguration, error) {
+func Configuration(o Options) (*admissionregistrationv1.ValidatingWebhookConfiguration, error) {
 	client, err := o.clientConfig(webhookconfig.RemovalPath(o.Cell))
 	if err != nil {
 		return nil, err
@@ -73,7 +70,7 @@ func Configuration(o ConfigurationOptions) (*admissionregistrationv1.ValidatingW
 // CoreConfiguration returns the configuration that makes the API server of a core send to the webhook each write of a
 // protector that names a workload. While no webhook replica is reachable the API server stores the protector anyway: at
 // worst it refuses too much.
-func CoreConfiguration(o ConfigurationOptions) (*admissionregistrationv1.ValidatingWebhookConfiguration, error) {
+func CoreConfiguration(o Options) (*admissionregistrationv1.ValidatingWebhookConfiguration, error) {
 	client, err := o.clientConfig(webhookconfig.CorePath(o.Core))
 	if err != nil {
 		return nil, err
@@ -86,7 +83,7 @@ func CoreConfiguration(o ConfigurationOptions) (*admissionregistrationv1.Validat
 }
 
 // namespaceSelector selects the namespaces of the cell that are not exempt.
-func (o ConfigurationOptions) namespaceSelector() *metav1.LabelSelector {
+func (o Options) namespaceSelector() *metav1.LabelSelector {
 	selector := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
 		{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn, Values: o.ExemptNamespaces},
 		{Key: v1alpha1.LabelExempt, Operator: metav1.LabelSelectorOpNotIn, Values: []string{"true"}},
@@ -108,7 +105,7 @@ func rule(operation admissionregistrationv1.OperationType, group, version, resou
 	}
 }
 
-func (o ConfigurationOptions) webhook(
+func (o Options) webhook(
 	name string, client admissionregistrationv1.WebhookClientConfig, onFailure admissionregistrationv1.FailurePolicyType,
 	rules ...admissionregistrationv1.RuleWithOperations,
 ) admissionregistrationv1.ValidatingWebhook {
@@ -120,7 +117,7 @@ func (o ConfigurationOptions) webhook(
 	}
 }
 
-func (o ConfigurationOptions) configuration(
+func (o Options) configuration(
 	hook admissionregistrationv1.ValidatingWebhook,
 ) *admissionregistrationv1.ValidatingWebhookConfiguration {
 	return &admissionregistrationv1.ValidatingWebhookConfiguration{

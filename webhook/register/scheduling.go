@@ -1,4 +1,4 @@
-package webhook
+package register
 
 import (
 	"cmp"
@@ -13,7 +13,7 @@ import (
 // to the webhook, which adds what scheduling policies require. Jobs are sent only on creation, because an update never
 // changes the template of a Job. The webhook for pods has no match conditions: to evaluate one, the API server converts
 // the whole pod first.
-func SchedulingConfiguration(o ConfigurationOptions) (*admissionregistrationv1.MutatingWebhookConfiguration, error) {
+func SchedulingConfiguration(o Options) (*admissionregistrationv1.MutatingWebhookConfiguration, error) {
 	client, err := o.clientConfig(webhookconfig.SchedulePath(o.Cell))
 	if err != nil {
 		return nil, err

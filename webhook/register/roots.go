@@ -1,4 +1,4 @@
-package webhook
+package register
 
 import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -11,7 +11,7 @@ import (
 // RootOptions describe the configuration of the root guard in one cluster: a core, the cluster of some cells, or both. A worker that stores
 // shares is a core, by the name that the webhook has for it.
 type RootOptions struct {
-	ConfigurationOptions
+	Options
 	// Cells are the cells of the cluster. They replace Cell.
 	Cells []string
 	// Kinds are additional resources to review, besides Kubernetes' own: other sources of PodProtectors, and owners of
