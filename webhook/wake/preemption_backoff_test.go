@@ -1,4 +1,4 @@
-package webhook
+package wake
 
 import (
 	"context"
@@ -20,24 +20,24 @@ func schedulerRequest(pod types.UID) removal.Request {
 
 func TestSchedulerRefusalsAreDelayed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		held, began := &preemptionBackoff{}, time.Now()
+		held, began := &PreemptionBackoff{}, time.Now()
 		for i := range 5 {
-			held.delay(t.Context(), schedulerRequest("a"), time.Now())
+			held.Delay(t.Context(), schedulerRequest("a"), time.Now())
 			if got, want := time.Since(began), time.Duration(i)*minRefusalInterval; got != want {
 				t.Errorf("refusal %d after %s, want %s", i, got, want)
 			}
 		}
 		began = time.Now()
-		held.delay(t.Context(), schedulerRequest("b"), time.Now())
+		held.Delay(t.Context(), schedulerRequest("b"), time.Now())
 		other := schedulerRequest("a")
 		other.User = "jane"
-		held.delay(t.Context(), other, time.Now())
+		held.Delay(t.Context(), other, time.Now())
 		if got := time.Since(began); got != 0 {
 			t.Errorf("refusals of another pod and another user were delayed by %s, want no delay", got)
 		}
 		<-time.After(minRefusalInterval)
 		began = time.Now()
-		held.delay(t.Context(), schedulerRequest("a"), time.Now())
+		held.Delay(t.Context(), schedulerRequest("a"), time.Now())
 		if got := time.Since(began); got != 0 {
 			t.Errorf("client that paused by itself was delayed by %s, want no delay", got)
 		}
@@ -46,12 +46,12 @@ func TestSchedulerRefusalsAreDelayed(t *testing.T) {
 
 func TestRefusalDelayEndsWithReview(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		held := &preemptionBackoff{}
-		held.delay(t.Context(), schedulerRequest("a"), time.Now())
+		held := &PreemptionBackoff{}
+		held.Delay(t.Context(), schedulerRequest("a"), time.Now())
 		ctx, cancel := context.WithTimeout(t.Context(), minRefusalInterval/4)
 		defer cancel()
 		began := time.Now()
-		held.delay(ctx, schedulerRequest("a"), time.Now())
+		held.Delay(ctx, schedulerRequest("a"), time.Now())
 		if got := time.Since(began); got != minRefusalInterval/4 {
 			t.Errorf("delay %s, want %s", got, minRefusalInterval/4)
 		}
@@ -59,7 +59,7 @@ func TestRefusalDelayEndsWithReview(t *testing.T) {
 }
 
 func TestPreemptionBackoffIsBounded(t *testing.T) {
-	held, now := &preemptionBackoff{}, time.Now()
+	held, now := &PreemptionBackoff{}, time.Now()
 	for i := range 2 * maxTrackedVictims {
 		held.reserveDelay(types.UID(fmt.Sprint(i)), now)
 		if len(held.last) > maxTrackedVictims {

@@ -1,4 +1,4 @@
-package webhook
+package wake
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -35,8 +36,8 @@ const (
 //
 // A refusal of the garbage collector only starts a check. All facts are live (rule 15), and package succession decides.
 type orphanReleaser struct {
-	cells   *cells
-	metrics *metrics
+	cells   Cells
+	retries *prometheus.CounterVec
 	log     logr.Logger
 	now     func() time.Time
 	// triggered triggers a check of the controllers that are due.
@@ -63,9 +64,9 @@ type orphanCluster struct {
 	*successor.Cluster
 }
 
-func newOrphanReleaser(cells *cells, metrics *metrics, log logr.Logger) *orphanReleaser {
+func newOrphanReleaser(cells Cells, retries *prometheus.CounterVec, log logr.Logger) *orphanReleaser {
 	return &orphanReleaser{
-		cells: cells, metrics: metrics, log: log, now: time.Now, triggered: make(chan struct{}, 1),
+		cells: cells, retries: retries, log: log, now: time.Now, triggered: make(chan struct{}, 1),
 		waiting: map[waitingController]*orphans{}, clusters: map[string]orphanCluster{},
 	}
 }
@@ -237,7 +238,7 @@ func (o *orphanReleaser) livePod(ctx context.Context, cell orphanCluster, c wait
 
 // cluster returns the cluster of a cell.
 func (o *orphanReleaser) cluster(cell string) (orphanCluster, error) {
-	config, err := o.cells.config(cell)
+	config, err := o.cells.Config(cell)
 	if err != nil {
 		return orphanCluster{}, fmt.Errorf("cell %s: %w", cell, err)
 	}
@@ -257,5 +258,5 @@ func (o *orphanReleaser) countRelease(cell string, err error) {
 	if err != nil {
 		result = "failed"
 	}
-	o.metrics.retries.WithLabelValues(cell, "release", result).Inc()
+	o.retries.WithLabelValues(cell, "release", result).Inc()
 }

@@ -1,4 +1,4 @@
-package webhook
+package wake
 
 import (
 	"maps"
@@ -14,8 +14,8 @@ const maxWaiting = 1000
 // refused, with their last payload. It is safe for concurrent use.
 type waitlist[Client comparable, Payload any] struct {
 	mu       sync.Mutex
-	order    map[protectorRef][]Client
-	payloads map[protectorRef]map[Client]Payload
+	order    map[Protector][]Client
+	payloads map[Protector]map[Client]Payload
 }
 
 // waiter is an entry of a waitlist.
@@ -25,7 +25,7 @@ type waiter[Client comparable, Payload any] struct {
 }
 
 // add adds an entry, or replaces its payload.
-func (w *waitlist[Client, Payload]) add(protector protectorRef, client Client, payload Payload) {
+func (w *waitlist[Client, Payload]) add(protector Protector, client Client, payload Payload) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	_, waiting := w.payloads[protector][client]
@@ -33,7 +33,7 @@ func (w *waitlist[Client, Payload]) add(protector protectorRef, client Client, p
 		return
 	}
 	if w.order == nil {
-		w.order, w.payloads = map[protectorRef][]Client{}, map[protectorRef]map[Client]Payload{}
+		w.order, w.payloads = map[Protector][]Client{}, map[Protector]map[Client]Payload{}
 	}
 	if w.payloads[protector] == nil {
 		w.payloads[protector] = map[Client]Payload{}
@@ -45,7 +45,7 @@ func (w *waitlist[Client, Payload]) add(protector protectorRef, client Client, p
 }
 
 // pop removes and returns the first entries for a protector, at most the given number.
-func (w *waitlist[Client, Payload]) pop(protector protectorRef, limit int) (popped []waiter[Client, Payload]) {
+func (w *waitlist[Client, Payload]) pop(protector Protector, limit int) (popped []waiter[Client, Payload]) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	all := w.order[protector]
@@ -62,8 +62,8 @@ func (w *waitlist[Client, Payload]) pop(protector protectorRef, limit int) (popp
 }
 
 // protectors returns the protectors that have entries, sorted.
-func (w *waitlist[Client, Payload]) protectors() []protectorRef {
+func (w *waitlist[Client, Payload]) protectors() []Protector {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return slices.SortedFunc(maps.Keys(w.order), func(a, b protectorRef) int { return strings.Compare(a.String(), b.String()) })
+	return slices.SortedFunc(maps.Keys(w.order), func(a, b Protector) int { return strings.Compare(a.String(), b.String()) })
 }

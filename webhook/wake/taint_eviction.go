@@ -1,4 +1,4 @@
-package webhook
+package wake
 
 import (
 	"context"
@@ -37,7 +37,7 @@ type waitingPod struct {
 
 // evictionPause is the time until which a pod that waits for a protector is not retried.
 type evictionPause struct {
-	protector protectorRef
+	protector Protector
 	until     time.Time
 }
 
@@ -50,7 +50,7 @@ type cachedTaints struct {
 
 // retryEvictions resumes the removal of pods from tainted nodes, and of pods whose owners were deleted, as many as the budget
 // allows. Each eviction requests its budget like any other.
-func (r *retrier) retryEvictions(ctx context.Context, protector protectorRef, budget int) {
+func (r *Retrier) retryEvictions(ctx context.Context, protector Protector, budget int) {
 	for _, entry := range r.pods.pop(protector, budget) {
 		e := entry.client
 		if _, paused := r.paused[e]; paused {
@@ -74,7 +74,7 @@ func (r *retrier) retryEvictions(ctx context.Context, protector protectorRef, bu
 }
 
 // requeuePaused puts the pods whose pause is over back on the waitlist.
-func (r *retrier) requeuePaused(now time.Time) {
+func (r *Retrier) requeuePaused(now time.Time) {
 	for e, p := range r.paused {
 		if !now.Before(p.until) {
 			delete(r.paused, e)
@@ -85,7 +85,7 @@ func (r *retrier) requeuePaused(now time.Time) {
 
 // evictPod evicts a pod if its node has a taint that the pod does not tolerate, or its owner was deleted, according to
 // the cell's API server now.
-func (r *retrier) evictPod(ctx context.Context, e waitingPod) (done bool, err error) {
+func (r *Retrier) evictPod(ctx context.Context, e waitingPod) (done bool, err error) {
 	cell, err := r.clientsOf(e.cell)
 	if err != nil {
 		return false, err
@@ -107,7 +107,7 @@ func (r *retrier) evictPod(ctx context.Context, e waitingPod) (done bool, err er
 }
 
 // mustBeEvicted reports whether a taint of its node expels a pod, or its owner was deleted.
-func (r *retrier) mustBeEvicted(ctx context.Context, cell *retrierClients, e waitingPod, pod *corev1.Pod) (bool, error) {
+func (r *Retrier) mustBeEvicted(ctx context.Context, cell *cellClients, e waitingPod, pod *corev1.Pod) (bool, error) {
 	var found []corev1.Taint
 	if pod.Spec.NodeName != "" {
 		var err error
@@ -126,7 +126,7 @@ func (r *retrier) mustBeEvicted(ctx context.Context, cell *retrierClients, e wai
 }
 
 // taintsOf returns the NoExecute taints of a node.
-func (r *retrier) taintsOf(ctx context.Context, cell *retrierClients, id nodeKey) ([]corev1.Taint, error) {
+func (r *Retrier) taintsOf(ctx context.Context, cell *cellClients, id nodeKey) ([]corev1.Taint, error) {
 	cached, ttl := r.taintCache[id], taintsTTL
 	if len(cached.noExecute) == 0 {
 		ttl = noTaintsTTL

@@ -1,4 +1,4 @@
-package webhook
+package wake
 
 import (
 	"context"
@@ -23,16 +23,16 @@ const (
 	maxTrackedVictims = 10000
 )
 
-// preemptionBackoff records the time of the last refusal of each pod to the scheduler. The zero value is ready, and safe for
+// PreemptionBackoff records the time of the last refusal of each pod to the scheduler. The zero value is ready, and safe for
 // concurrent use.
-type preemptionBackoff struct {
+type PreemptionBackoff struct {
 	mu   sync.Mutex
 	last map[types.UID]time.Time
 }
 
-// delay delays a refusal to the scheduler until minRefusalInterval has passed since the last one for the same pod, or until ctx
+// Delay delays a refusal to the scheduler until minRefusalInterval has passed since the last one for the same pod, or until ctx
 // ends.
-func (b *preemptionBackoff) delay(ctx context.Context, r removal.Request, now time.Time) {
+func (b *PreemptionBackoff) Delay(ctx context.Context, r removal.Request, now time.Time) {
 	if r.User != schedulerUser || r.DryRun {
 		return
 	}
@@ -49,7 +49,7 @@ func (b *preemptionBackoff) delay(ctx context.Context, r removal.Request, now ti
 }
 
 // reserveDelay returns how long a refusal has to wait, and records when it will be sent.
-func (b *preemptionBackoff) reserveDelay(pod types.UID, now time.Time) time.Duration {
+func (b *PreemptionBackoff) reserveDelay(pod types.UID, now time.Time) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.last) >= maxTrackedVictims {

@@ -1,4 +1,4 @@
-package webhook
+package wake
 
 import (
 	"context"
@@ -24,20 +24,20 @@ import (
 // fieldManager is the field manager of what the webhook writes in cells.
 const fieldManager = "breakwater-webhook"
 
-// retrierClients holds the clients of one cell.
-type retrierClients struct {
+// cellClients holds the clients of one cell.
+type cellClients struct {
 	config   *rest.Config
 	mapper   meta.RESTMapper
 	metadata metadata.Interface
 	client   kubernetes.Interface
 }
 
-func newRetrierClients(config *rest.Config) (*retrierClients, error) {
+func newCellClients(config *rest.Config) (*cellClients, error) {
 	httpClient, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, err
 	}
-	c := &retrierClients{config: config}
+	c := &cellClients{config: config}
 	if c.mapper, err = apiutil.NewDynamicRESTMapper(config, httpClient); err != nil {
 		return nil, err
 	}
@@ -49,7 +49,7 @@ func newRetrierClients(config *rest.Config) (*retrierClients, error) {
 }
 
 // pod reads a pod. It returns nil if the pod does not exist, has another UID, or is being deleted.
-func (c *retrierClients) pod(ctx context.Context, namespace string, ref podRef) (*corev1.Pod, error) {
+func (c *cellClients) pod(ctx context.Context, namespace string, ref podRef) (*corev1.Pod, error) {
 	pod, err := c.client.CoreV1().Pods(namespace).Get(ctx, ref.name, metav1.GetOptions{})
 	if err != nil || pod.UID != ref.uid || pod.DeletionTimestamp != nil {
 		return nil, client.IgnoreNotFound(err)
@@ -58,7 +58,7 @@ func (c *retrierClients) pod(ctx context.Context, namespace string, ref podRef) 
 }
 
 // annotate writes the annotation with a time to an object that must have the UID of the reference.
-func (c *retrierClients) annotate(ctx context.Context, namespace string, object metav1.OwnerReference, at time.Time) error {
+func (c *cellClients) annotate(ctx context.Context, namespace string, object metav1.OwnerReference, at time.Time) error {
 	objects, err := c.resourceClient(namespace, object)
 	if err != nil {
 		return err
@@ -74,7 +74,7 @@ func (c *retrierClients) annotate(ctx context.Context, namespace string, object 
 }
 
 // resourceClient returns a metadata client for the resource of an object's kind, in a namespace unless the kind is cluster-scoped.
-func (c *retrierClients) resourceClient(namespace string, object metav1.OwnerReference) (metadata.ResourceInterface, error) {
+func (c *cellClients) resourceClient(namespace string, object metav1.OwnerReference) (metadata.ResourceInterface, error) {
 	version, err := schema.ParseGroupVersion(object.APIVersion)
 	if err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func (c *retrierClients) resourceClient(namespace string, object metav1.OwnerRef
 }
 
 // isOwnerDeleted reports whether the owner of a pod was deleted, or waits for its pods to be deleted.
-func (c *retrierClients) isOwnerDeleted(ctx context.Context, namespace string, owner metav1.OwnerReference) (bool, error) {
+func (c *cellClients) isOwnerDeleted(ctx context.Context, namespace string, owner metav1.OwnerReference) (bool, error) {
 	objects, err := c.resourceClient(namespace, owner)
 	if err != nil {
 		return false, err

@@ -1,15 +1,24 @@
-package webhook
+// Package wake makes clients try again whose removals were refused, when there is budget again: controllers in backoff, evictions that ended,
+// pods of controllers that were created again. It only makes them faster, and delays refusals to a scheduler that retries too often. Safety does
+// not depend on it.
+//
+// A review contains what its caller claims, and any client may be the caller. So nothing is written or evicted on the basis of a review: the
+// pod, its controller, its node and its namespace are first read from the cell's API server.
+package wake
 
 import (
 	"context"
 	"fmt"
 	"maps"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -26,9 +35,6 @@ const (
 	wakeTimeout = 5 * time.Second
 )
 
-// A review contains what its caller claims, and any client may be the caller. The retrier writes or evicts nothing on
-// the basis of a review: it first reads the pod, its controller, its node and its namespace from the cell's API server.
-
 // waitingController is the controller of pods whose removals were refused or, without a UID, a namespace that is being
 // deleted. Kubernetes controllers retry after a pause that doubles each time, up to 1,000 seconds, but at once when
 // their object changes. The UID comes from the review and is used only to group its pods.
@@ -43,16 +49,27 @@ type podRef struct {
 	uid  types.UID
 }
 
-// retrier wakes controllers in backoff whose removals were refused, when there is budget again. It only makes them
-// faster: safety does not depend on it.
-type retrier struct {
+// Cells give the client configurations of cells. The pointer stays the same for as long as the connection does.
+type Cells interface {
+	Config(cell string) (*rest.Config, error)
+}
+
+// Protector is a protector that clients wait for. Equal ones are the same protector.
+type Protector interface {
+	fmt.Stringer // unique among the protectors of a webhook
+	// Budget returns how many removals the protector would admit now.
+	Budget(ctx context.Context) int
+}
+
+// Retrier wakes controllers in backoff whose removals were refused, when there is budget again. A nil Retrier does nothing.
+type Retrier struct {
 	// controllers maps each waiting controller to the pod whose removal was refused last.
 	controllers waitlist[waitingController, podRef]
 	pods        waitlist[waitingPod, struct{}]
 	// orphans releases pods whose controller was deleted and created again. It needs no budget.
 	orphans *orphanReleaser
-	cells   *cells
-	metrics *metrics
+	cells   Cells
+	retries *prometheus.CounterVec
 	log     logr.Logger
 	now     func() time.Time
 	// triggered triggers a check of the waitlists.
@@ -65,27 +82,28 @@ type retrier struct {
 	wokenAt    map[waitingController]time.Time
 	paused     map[waitingPod]evictionPause
 	taintCache map[nodeKey]cachedTaints
-	clients    map[string]*retrierClients
+	clients    map[string]*cellClients
 }
 
-func newRetrier(cells *cells, metrics *metrics, log logr.Logger) *retrier {
-	return &retrier{
-		cells: cells, metrics: metrics, log: log, now: time.Now, triggered: make(chan struct{}, 1),
+// New creates a Retrier that reaches the clusters of cells, and counts in retries by cell, way (wake, evict or release) and result.
+func New(cells Cells, retries *prometheus.CounterVec, log logr.Logger) *Retrier {
+	return &Retrier{
+		cells: cells, retries: retries, log: log, now: time.Now, triggered: make(chan struct{}, 1),
 		wokenAt: map[waitingController]time.Time{}, paused: map[waitingPod]evictionPause{}, taintCache: map[nodeKey]cachedTaints{},
-		clients: map[string]*retrierClients{}, orphans: newOrphanReleaser(cells, metrics, log),
+		clients: map[string]*cellClients{}, orphans: newOrphanReleaser(cells, retries, log),
 	}
 }
 
 // clientsOf returns the clients of a cell.
-func (r *retrier) clientsOf(cell string) (*retrierClients, error) {
-	config, err := r.cells.config(cell)
+func (r *Retrier) clientsOf(cell string) (*cellClients, error) {
+	config, err := r.cells.Config(cell)
 	if err != nil {
 		return nil, fmt.Errorf("cell %s: %w", cell, err)
 	}
 	if cached := r.clients[cell]; cached != nil && cached.config == config {
 		return cached, nil
 	}
-	found, err := newRetrierClients(config)
+	found, err := newCellClients(config)
 	if err != nil {
 		return nil, fmt.Errorf("clients of cell %s: %w", cell, err)
 	}
@@ -93,9 +111,9 @@ func (r *retrier) clientsOf(cell string) (*retrierClients, error) {
 	return found, nil
 }
 
-// enqueue puts the client of a refused removal on the waitlists, if it is a controller. Users and tools see the refusal
+// Enqueue puts the client of a refused removal on the waitlists, if it is a controller. Users and tools see the refusal
 // themselves.
-func (r *retrier) enqueue(cell string, request removal.Request, verdict removal.VerdictReason, protector protectorRef) {
+func (r *Retrier) Enqueue(cell string, request removal.Request, verdict removal.VerdictReason, protector Protector) {
 	if r == nil || !strings.HasPrefix(request.User, serviceAccounts) && request.User != controllerManager || request.DryRun {
 		return
 	}
@@ -113,7 +131,7 @@ func (r *retrier) enqueue(cell string, request removal.Request, verdict removal.
 		r.orphans.enqueue(cell, request)
 	}
 	if verdict != removal.VerdictReason(quota.DeniedDomainLoss) { // a protector may have budget, but not for this pod
-		r.trigger()
+		r.Trigger()
 	}
 }
 
@@ -127,8 +145,8 @@ const (
 	garbageCollector    = removal.GarbageCollector
 )
 
-// trigger triggers a check of the waitlists.
-func (r *retrier) trigger() {
+// Trigger triggers a check of the waitlists.
+func (r *Retrier) Trigger() {
 	if r == nil {
 		return
 	}
@@ -138,8 +156,20 @@ func (r *retrier) trigger() {
 	}
 }
 
+// Start wakes waiting clients until ctx ends.
+func (r *Retrier) Start(ctx context.Context) error {
+	var running sync.WaitGroup
+	running.Go(func() { r.orphans.releaseUntilDone(ctx) })
+	r.retryUntilDone(ctx)
+	running.Wait()
+	return nil
+}
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable: each replica wakes the clients that it refused.
+func (*Retrier) NeedLeaderElection() bool { return false }
+
 // retryUntilDone wakes the clients on the waitlists, until ctx ends.
-func (r *retrier) retryUntilDone(ctx context.Context) {
+func (r *Retrier) retryUntilDone(ctx context.Context) {
 	timer := time.NewTimer(sweepInterval)
 	defer timer.Stop()
 	for {
@@ -152,10 +182,10 @@ func (r *retrier) retryUntilDone(ctx context.Context) {
 		r.nextSweep = sweepInterval
 		r.requeuePaused(r.now())
 		for _, protector := range r.controllers.protectors() {
-			r.wake(ctx, protector, protector.budget(ctx))
+			r.wake(ctx, protector, protector.Budget(ctx))
 		}
 		for _, protector := range r.pods.protectors() {
-			r.retryEvictions(ctx, protector, protector.budget(ctx))
+			r.retryEvictions(ctx, protector, protector.Budget(ctx))
 		}
 		r.dropExpired()
 		timer.Reset(r.nextSweep)
@@ -163,7 +193,7 @@ func (r *retrier) retryUntilDone(ctx context.Context) {
 }
 
 // wake touches the objects of controllers that wait for a protector, as many as the budget allows.
-func (r *retrier) wake(ctx context.Context, protector protectorRef, budget int) {
+func (r *Retrier) wake(ctx context.Context, protector Protector, budget int) {
 	for _, entry := range r.controllers.pop(protector, budget) {
 		c, now := entry.client, r.now()
 		if remaining := minWakeInterval - now.Sub(r.wokenAt[c]); remaining > 0 {
@@ -184,7 +214,7 @@ func (r *retrier) wake(ctx context.Context, protector protectorRef, budget int) 
 
 // touch writes a Breakwater annotation to the metadata of a controller's object, or of a namespace that is being
 // deleted. The only effect is a watch event. It does nothing if the pod no longer exists, or has no controller.
-func (r *retrier) touch(ctx context.Context, c waitingController, refused podRef) (touched bool, err error) {
+func (r *Retrier) touch(ctx context.Context, c waitingController, refused podRef) (touched bool, err error) {
 	cell, err := r.clientsOf(c.cell)
 	if err != nil {
 		return false, err
@@ -209,16 +239,16 @@ func (r *retrier) touch(ctx context.Context, c waitingController, refused podRef
 	return true, cell.annotate(ctx, c.namespace, *owner, r.now())
 }
 
-func (r *retrier) countRetry(cell, action string, err error) {
+func (r *Retrier) countRetry(cell, action string, err error) {
 	result := "done"
 	if err != nil {
 		result = "failed"
 	}
-	r.metrics.retries.WithLabelValues(cell, action, result).Inc()
+	r.retries.WithLabelValues(cell, action, result).Inc()
 }
 
 // dropExpired removes expired entries.
-func (r *retrier) dropExpired() {
+func (r *Retrier) dropExpired() {
 	now := r.now()
 	maps.DeleteFunc(r.wokenAt, func(_ waitingController, at time.Time) bool { return now.Sub(at) > minWakeInterval })
 	maps.DeleteFunc(r.taintCache, func(_ nodeKey, t cachedTaints) bool { return now.Sub(t.at) > taintsTTL })

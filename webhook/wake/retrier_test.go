@@ -1,4 +1,4 @@
-package webhook
+package wake
 
 import (
 	"fmt"
@@ -8,26 +8,25 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 	"github.com/breakwater-k8s/breakwater/internal/core/removal"
 )
 
 func TestWaitlistPopsInOrder(t *testing.T) {
-	w, c := waitlist[string, int]{}, &core{name: "core"}
-	take := func(protector protectorRef, most int) (names []string) {
+	w := waitlist[string, int]{}
+	take := func(protector Protector, most int) (names []string) {
 		for _, waits := range w.pop(protector, most) {
 			names = append(names, waits.client)
 		}
 		return names
 	}
-	first, second := protectorRef{c, types.NamespacedName{Name: "first"}}, protectorRef{c, types.NamespacedName{Name: "second"}}
+	first, second := testProtector("first"), testProtector("second")
 	for _, who := range []string{"a", "b", "a", "c"} {
 		w.add(first, who, 0)
 	}
 	w.add(second, "a", 0)
-	if got := w.protectors(); !slices.Equal(got, []protectorRef{first, second}) {
+	if got := w.protectors(); !slices.Equal(got, []Protector{first, second}) {
 		t.Errorf("protectors() = %v", got)
 	}
 	for i, want := range [][]string{{}, {"a", "b"}, {"c"}, {}} {
@@ -85,25 +84,12 @@ func TestDomainLossRefusalTriggersNoSweep(t *testing.T) {
 	for verdict, want := range map[quota.Outcome]int{quota.DeniedNoBudget: 1, quota.DeniedDomainLoss: 0} {
 		request, by, pod := refusedTo(controllerManager)
 		n, _, _ := newTestRetrier(pod)
-		n.enqueue("cell", request, removal.VerdictReason(verdict), by)
+		n.Enqueue("cell", request, removal.VerdictReason(verdict), by)
 		if got := len(n.triggered); got != want {
 			t.Errorf("verdict %s triggered %d sweeps, want %d", verdict, got, want)
 		}
 		if got := n.controllers.protectors(); len(got) != 1 {
 			t.Errorf("verdict %s: protectors %v on the waitlist, want one", verdict, got)
 		}
-	}
-}
-
-func TestDomainLossBudgetWakesNoController(t *testing.T) {
-	kept := zonal("web", corev1.LabelTopologyZone)
-	kept.Status.Cells[0].Aggregation.Spread.Domains = nil // the domains of the pods are unknown
-	d := newMemoryFixture(t, kept)
-	ref := protectorRef{d.core, types.NamespacedName{Namespace: "default", Name: "web"}}
-	if left := quota.BudgetOf(kept).Left(); left != 6 {
-		t.Fatalf("%d pods above the floor, want 6", left)
-	}
-	if budget := ref.budget(t.Context()); budget != 0 {
-		t.Errorf("budget %d, want 0", budget)
 	}
 }

@@ -1,6 +1,7 @@
-package webhook
+package wake
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -16,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	metadatafake "k8s.io/client-go/metadata/fake"
 	"k8s.io/client-go/rest"
@@ -26,27 +26,43 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/removal"
 )
 
+// testCells are cells by name.
+type testCells map[string]*rest.Config
+
+func (c testCells) Config(cell string) (*rest.Config, error) { return c[cell], nil }
+
+// testProtector is a protector with a budget of one.
+type testProtector string
+
+func (p testProtector) String() string { return string(p) }
+
+func (testProtector) Budget(context.Context) int { return 1 }
+
+func newRetries() *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "retries"}, []string{"cell", "way", "result"})
+}
+
 // refusedTo returns a refused deletion of a pod of the ReplicaSet "web" by a user.
-func refusedTo(user string) (removal.Request, protectorRef, *corev1.Pod) {
+func refusedTo(user string) (removal.Request, Protector, *corev1.Pod) {
 	yes := true
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1", UID: "pod", OwnerReferences: []metav1.OwnerReference{
 		{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web", UID: "set", Controller: &yes},
 	}}}
-	by := protectorRef{&core{name: "core"}, types.NamespacedName{Namespace: "shop", Name: "web"}}
+	by := testProtector("core/shop/web")
 	return removal.Request{User: user, Namespace: "shop", PodName: "web-1", Operation: v1alpha1.OperationDelete, Pod: pod}, by, pod
 }
 
 // newTestRetrier returns a retrier for a cell with these objects. The metadata client serves the owners.
-func newTestRetrier(pod *corev1.Pod, owners ...runtime.Object) (*retrier, *fake.Clientset, *metadatafake.FakeMetadataClient) {
+func newTestRetrier(pod *corev1.Pod, owners ...runtime.Object) (*Retrier, *fake.Clientset, *metadatafake.FakeMetadataClient) {
 	scheme := metadatafake.NewTestScheme()
 	_ = metav1.AddMetaToScheme(scheme)
 	kinds := meta.NewDefaultRESTMapper(nil)
 	kinds.Add(appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), meta.RESTScopeNamespace)
 	kinds.Add(corev1.SchemeGroupVersion.WithKind("Namespace"), meta.RESTScopeRoot)
-	reached, config := newCells(), &rest.Config{}
-	reached.staticConfigs["cell"] = config
-	n := newRetrier(reached, newMetrics(prometheus.NewRegistry()), logr.Discard())
-	cell := &retrierClients{mapper: kinds, config: config}
+	config := &rest.Config{}
+	reached := testCells{"cell": config}
+	n := New(reached, newRetries(), logr.Discard())
+	cell := &cellClients{mapper: kinds, config: config}
 	typed, objects := fake.NewClientset(pod, deletedNamespace()), metadatafake.NewSimpleMetadataClient(scheme, owners...)
 	cell.client, cell.metadata = typed, objects
 	n.clients["cell"] = cell
@@ -103,7 +119,7 @@ func TestRefusedGarbageCollectionIsEvictedLater(t *testing.T) {
 				owners = append(owners, owned(c.owner))
 			}
 			n, typed, _ := newTestRetrier(stored, owners...)
-			n.enqueue("cell", request, "NoBudget", by)
+			n.Enqueue("cell", request, "NoBudget", by)
 			n.retryEvictions(t.Context(), by, 1)
 			got := false
 			for _, action := range typed.Actions() {
@@ -123,7 +139,7 @@ func TestDeletedNamespaceIsTouched(t *testing.T) {
 	request, by, pod := refusedTo(namespaceController)
 	space := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: "shop", UID: "space"}}
 	n, _, objects := newTestRetrier(pod, space, owned(func(*metav1.PartialObjectMetadata) {}))
-	n.enqueue("cell", request, "NoBudget", by)
+	n.Enqueue("cell", request, "NoBudget", by)
 	n.wake(t.Context(), by, 9)
 	var patched []string
 	for _, action := range objects.Actions() {
@@ -167,9 +183,9 @@ func TestEvictionRefusedByPDBIsPaused(t *testing.T) {
 					n.requeuePaused(time.Now())
 					n.retryEvictions(t.Context(), by, 9)
 				}
-				n.enqueue("cell", request, "NoBudget", by)
+				n.Enqueue("cell", request, "NoBudget", by)
 				look()
-				n.enqueue("cell", request, "NoBudget", by) // the garbage collector retries
+				n.Enqueue("cell", request, "NoBudget", by) // the garbage collector retries
 				look()
 				<-time.After(c.pause - 1)
 				look()
@@ -195,7 +211,7 @@ func violated() *apierrors.StatusError {
 // No event reports the end of a pause.
 func TestControllerRefusedAgainIsWokenAfterPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		request, _, pod := refusedTo(serviceAccounts + "kube-system:replicaset-controller")
+		request, by, pod := refusedTo(serviceAccounts + "kube-system:replicaset-controller")
 		n, _, objects := newTestRetrier(pod, owned(func(*metav1.PartialObjectMetadata) {}))
 		woken := func() (times int) {
 			for _, action := range objects.Actions() {
@@ -205,13 +221,10 @@ func TestControllerRefusedAgainIsWokenAfterPause(t *testing.T) {
 			}
 			return times
 		}
-		d := newMemoryFixture(t, memoryProtector("web", 4, 5))
-		defer d.core.states.lostQueue.ShutDown()
-		by := protectorRef{d.core, types.NamespacedName{Namespace: "default", Name: "web"}}
 		go n.retryUntilDone(t.Context())
-		n.enqueue("cell", request, "NoBudget", by)
+		n.Enqueue("cell", request, "NoBudget", by)
 		synctest.Wait()
-		n.enqueue("cell", request, "NoBudget", by)
+		n.Enqueue("cell", request, "NoBudget", by)
 		synctest.Wait()
 		if got := woken(); got != 1 {
 			t.Errorf("woken %d times within the pause, want 1", got)
@@ -255,7 +268,7 @@ func TestForgedReviewCausesNoActions(t *testing.T) {
 			if err := typed.Tracker().Update(corev1.SchemeGroupVersion.WithResource("namespaces"), alive, ""); err != nil {
 				t.Fatal(err)
 			}
-			n.enqueue("cell", request, "NoBudget", by)
+			n.Enqueue("cell", request, "NoBudget", by)
 			n.wake(t.Context(), by, 9)
 			n.retryEvictions(t.Context(), by, 9)
 			for _, action := range typed.Actions() {

@@ -1,4 +1,4 @@
-package webhook
+package wake
 
 import (
 	"slices"
@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/prometheus/client_golang/prometheus"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -28,9 +27,9 @@ import (
 func newTestReleaser(pod *corev1.Pod, owners ...runtime.Object) (*orphanReleaser, *fake.Clientset, *dynamicfake.FakeDynamicClient) {
 	kinds := meta.NewDefaultRESTMapper([]schema.GroupVersion{appsv1.SchemeGroupVersion})
 	kinds.Add(appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), meta.RESTScopeNamespace)
-	reached, config := newCells(), &rest.Config{}
-	reached.staticConfigs["cell"] = config
-	o := newOrphanReleaser(reached, newMetrics(prometheus.NewRegistry()), logr.Discard())
+	config := &rest.Config{}
+	reached := testCells{"cell": config}
+	o := newOrphanReleaser(reached, newRetries(), logr.Discard())
 	typed, objects := fake.NewClientset(pod), dynamicfake.NewSimpleDynamicClient(scheme.Scheme, owners...)
 	o.clusters["cell"] = orphanCluster{config, &successor.Cluster{Client: typed, Dynamic: objects, Mapper: kinds}}
 	return o, typed, objects
