@@ -137,8 +137,8 @@ sim-shares: ## Play seeds of the simulation in which cells decide on shares (SEE
 	@hack/sim $(SEEDS) $(FROM) shares
 
 .PHONY: mutants
-mutants: ## Put each known fault into the safety rules and show that the proof catches it (ARGS="-only PATTERN")
-	@$(call with_control_planes) go run ./hack/mutants -table docs/concepts/safety.md $(ARGS)
+mutants: ## Put each known fault into the safety rules and show that the proof catches it: mutants-report/table.md (ARGS="-only PATTERN")
+	@$(call with_control_planes) go run ./hack/mutants $(ARGS)
 
 .PHONY: evidence
 evidence: ## Compare what a refactoring must not change with what was recorded; differences are in .evidence/ (ARGS=-update to record)
@@ -229,7 +229,7 @@ tool-sums: ## Pin the sums of the released control planes in the versions of hac
 
 .PHONY: clean
 clean: ## Remove what was built here; the shared cache stays
-	@rm -rf bin .evidence image plugin release release.partial site hack/site/node_modules hack/site/.vitepress/.temp demo-report bench-report chaos-report first-hour-report real-workloads-report weight-report coverage.out
+	@rm -rf bin .evidence image plugin release release.partial site hack/site/node_modules hack/site/.vitepress/.temp demo-report bench-report chaos-report first-hour-report real-workloads-report weight-report mutants-report coverage.out
 
 .PHONY: help
 help: ## Show this help
