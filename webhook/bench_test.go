@@ -77,7 +77,7 @@ func reviewAll(b *testing.B, replicas []*replica, callers, from, removals int) [
 		running.Go(func() {
 			for pod := range todo {
 				asked := time.Now()
-				answer := r.server.Protection.Review(b.Context(), r.cell, deleteReview(pod).Request)
+				answer := r.protection.Review(b.Context(), r.cell, deleteReview(pod).Request)
 				took := time.Since(asked)
 				if !answer.Allowed {
 					b.Errorf("removal of %s: %+v", pod.Name, answer.Status)

@@ -14,6 +14,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/removal"
 	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing"
+	"github.com/breakwater-k8s/breakwater/webhook/reviews"
 )
 
 // maxVerificationsPerSecond limits, per cell, how many pod reads the webhook makes to verify unproven callers. Each
@@ -23,16 +24,6 @@ const maxVerificationsPerSecond = 1000
 // verificationTimeout limits one such read, including the wait for the rate limiter. A cell that does not answer in that
 // time counts as unreadable.
 const verificationTimeout = 2 * time.Second
-
-type unprovenCaller struct{}
-
-// fromUnprovenCaller marks the review of a caller that has not proved that it is the API server of the cell. The
-// webhook compares the pod in such a review with the cell before it charges the removal.
-func fromUnprovenCaller(ctx context.Context) context.Context {
-	return context.WithValue(ctx, unprovenCaller{}, true)
-}
-
-func isFromUnprovenCaller(ctx context.Context) bool { return ctx.Value(unprovenCaller{}) != nil }
 
 // verifier compares the pods of reviews with those of the cells, at a limited rate.
 type verifier struct {
@@ -63,7 +54,7 @@ func (v *verifier) limit(cell string) *rate.Limiter {
 // has just read the pod itself. An unreadable cell is no reason to refuse: a reservation without a removal ends with
 // the admission deadline.
 func (v *verifier) verify(ctx context.Context, cell string, r removal.Request, charges []removal.Charge) *removal.Answer {
-	if !isFromUnprovenCaller(ctx) || r.Operation == v1alpha1.OperationEvict || r.IsBreakGlass() {
+	if !reviews.IsFromUnprovenCaller(ctx) || r.Operation == v1alpha1.OperationEvict || r.IsBreakGlass() {
 		return nil // podReader has read the pod of an eviction or of a break-glass removal from the cell
 	}
 	objects, err := v.cells.metadata(cell)

@@ -1,7 +1,6 @@
 package webhook
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -21,6 +20,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 	"github.com/breakwater-k8s/breakwater/internal/core/removal"
+	"github.com/breakwater-k8s/breakwater/webhook/reviews"
 )
 
 // serveMetadata makes the fixture's cell serve the metadata of pods: what read returns, or 404 for nil. versions are the
@@ -121,7 +121,7 @@ func TestUnprovenCallerCannotChargeMissingPods(t *testing.T) {
 			})
 			ctx := t.Context()
 			if !c.proven {
-				ctx = fromUnprovenCaller(ctx)
+				ctx = reviews.FromUnprovenCaller(ctx)
 			}
 			answer := d.reviewDeletion(ctx, t, memoryPod("web-0"))
 			if answer.Verdict != c.want {
@@ -147,7 +147,7 @@ func TestVerificationReadsAreRateLimited(t *testing.T) {
 	reads := d.serveMetadata(t, func(string) (*metav1.PartialObjectMetadata, error) { return nil, nil })
 	d.pods.decider.verifier.limit(memoryCell).SetBurst(10)
 	d.pods.decider.verifier.limit(memoryCell).SetLimit(0)
-	ctx, cancel := context.WithTimeout(fromUnprovenCaller(t.Context()), time.Minute)
+	ctx, cancel := context.WithTimeout(reviews.FromUnprovenCaller(t.Context()), time.Minute)
 	defer cancel()
 	for i := range 20 {
 		pod := memoryPod("web-0")
@@ -162,37 +162,5 @@ func TestVerificationReadsAreRateLimited(t *testing.T) {
 	}
 	if len(*reads) != 10 {
 		t.Errorf("%d reads, want 10", len(*reads))
-	}
-}
-
-// Reviews of the API server of a cell cause no read of their pods; those of other callers do.
-func TestProvenCallers(t *testing.T) {
-	for claim, c := range map[string]struct {
-		server *Server
-		token  bool
-		cells  []string
-		want   bool
-	}{
-		"no credential":                             {cells: []string{"a"}},
-		"a caller token":                            {token: true, cells: []string{"a", "b"}, want: true},
-		"a certificate of any name":                 {server: &Server{ClientCAFile: "ca.crt"}, cells: []string{"a"}},
-		"a certificate of a listed name":            {server: &Server{ClientCAFile: "ca.crt", ClientNames: []string{"apiserver"}}, cells: []string{"a"}, want: true},
-		"a certificate of a name, of several cells": {server: &Server{ClientCAFile: "ca.crt", ClientNames: []string{"apiserver"}}, cells: []string{"a", "b"}},
-	} {
-		t.Run(claim, func(t *testing.T) {
-			s := cmp.Or(c.server, &Server{})
-			s.Protection = newMemoryFixture(t).Protection
-			s.Protection.cells = newCells()
-			for _, name := range c.cells {
-				s.Protection.cells.static[name] = nil
-			}
-			r := httptest.NewRequest(http.MethodPost, "/cells/a/validate", nil)
-			if c.token {
-				r = r.WithContext(context.WithValue(r.Context(), tokenCaller{}, true))
-			}
-			if got := s.isProven(r); got != c.want {
-				t.Errorf("isProven() = %t, want %t", got, c.want)
-			}
-		})
 	}
 }

@@ -22,7 +22,7 @@ func TestCoresOfCell(t *testing.T) {
 		"a pod of no Cell to none":                          {l.cell, "b", nil},
 		"a pod of a cell that only flags name to all cores": {"flagged", "b", []string{"core", "second"}},
 	} {
-		got, err := r.server.Protection.CoresOf(c.cell, l.namespace, map[string]string{"zone": c.zone})
+		got, err := r.protection.CoresOf(c.cell, l.namespace, map[string]string{"zone": c.zone})
 		if slices.Sort(got); err != nil || !slices.Equal(got, c.want) {
 			t.Errorf("%s: cores %v and error %v, want %v", claim, got, err, c.want)
 		}

@@ -3,7 +3,6 @@ package webhook
 import (
 	"context"
 	"errors"
-	"net"
 	"slices"
 	"testing"
 
@@ -78,21 +77,12 @@ func TestRefusesBeforeProtectorsAreRead(t *testing.T) {
 	if answer.Allowed || answer.Verdict != removal.VerdictUnknown || answer.Status.Code != 429 {
 		t.Errorf("answer %+v, want it refused as unknown with 429", answer)
 	}
-	s := &Server{Protection: d.Protection}
-	if err := s.Ready(nil); err == nil {
-		t.Error("Ready() = nil before the server listens, want an error")
-	}
-	s.address.Store(&net.TCPAddr{})
-	if err := s.Ready(nil); err == nil || err.Error() != `PodProtectors of core cluster "core" are not read yet` {
+	if err := d.Ready(); err == nil || err.Error() != `PodProtectors of core cluster "core" are not read yet` {
 		t.Errorf("Ready() = %v before the protectors were read, want that they are not read yet", err)
 	}
 	d.core.synced.Store(true)
-	if err := s.Ready(nil); err != nil {
+	if err := d.Ready(); err != nil {
 		t.Errorf("Ready() = %v, want nil", err)
-	}
-	s.draining.Store(true)
-	if err := s.Ready(nil); err == nil {
-		t.Error("Ready() = nil while draining, want an error")
 	}
 }
 

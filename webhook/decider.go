@@ -12,6 +12,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 	"github.com/breakwater-k8s/breakwater/internal/core/removal"
+	"github.com/breakwater-k8s/breakwater/webhook/reviews"
 )
 
 // decider decides the removal of a pod with all protectors that cover it.
@@ -76,7 +77,7 @@ func (d *decider) reserveOnce(ctx context.Context, cell string, r removal.Reques
 	}
 	attempt := r.Attempt(cell, d.now(), newToken())
 	if len(charges) > 1 {
-		attempt.RevocableUntil = attempt.At.Add(giveBackTimeout)
+		attempt.RevocableUntil = attempt.At.Add(reviews.GiveBackTimeout)
 	}
 	if refusal := removal.DenyVanished(charges, r); refusal != nil {
 		return *refusal // rule 10

@@ -19,6 +19,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 	"github.com/breakwater-k8s/breakwater/internal/core/removal"
 	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing"
+	"github.com/breakwater-k8s/breakwater/webhook/server"
 )
 
 // Peers are the replicas of a webhook. Each replica may write every protector, and compare-and-swap keeps the writes
@@ -33,6 +34,12 @@ type Peers struct {
 	All func() []string
 	// Client calls replicas at https://ADDRESS/.
 	Client *http.Client
+}
+
+// NewPeers lets the replica of a server hand over to other replicas and take over from them. self is its own address, as the others use it. all
+// returns the addresses of all replicas.
+func NewPeers(s *server.Server, self string, all func() []string) *Peers {
+	return &Peers{Self: self, All: all, Client: s.ShareWith(self, all)}
 }
 
 const (
@@ -184,7 +191,7 @@ func (f *forwarder) send(ctx context.Context, to destination, removals []quota.R
 		return nil, err
 	}
 	defer response.Body.Close()
-	content, err := readAll(io.LimitReader(response.Body, maxForwardBytes), response.ContentLength)
+	content, err := io.ReadAll(io.LimitReader(response.Body, maxForwardBytes))
 	if err != nil {
 		return nil, err
 	}

@@ -42,7 +42,7 @@ func (l *fixture) servePeers(replicas int) []*replica {
 func asPeer(address string, all []string, cert, key string) func(*replicaOptions) {
 	return func(s *replicaOptions) {
 		s.server.Listen, s.server.CertFile, s.server.KeyFile = address, cert, key
-		s.peers = s.server.NewPeers(address, func() []string { return all })
+		s.peers = webhook.NewPeers(s.server, address, func() []string { return all })
 	}
 }
 
@@ -60,7 +60,7 @@ func (r *replica) remove(serial int) removal.Answer {
 	r.Helper()
 	ctx, cancel := context.WithTimeout(r.Context(), 9*time.Second)
 	defer cancel()
-	return r.server.Protection.Review(ctx, r.cell, deleteReview(benchPod(r.namespace, serial)).Request)
+	return r.protection.Review(ctx, r.cell, deleteReview(benchPod(r.namespace, serial)).Request)
 }
 
 // removeUnderContention removes pods through all replicas, while another replica writes the protector, until enough returns true. All

@@ -10,10 +10,12 @@ import (
 	"testing"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 	admissionv1 "k8s.io/api/admission/v1"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+	"github.com/breakwater-k8s/breakwater/webhook/server"
 )
 
 // FuzzReview sends arbitrary bodies to the handler. The answer is always either an HTTP error or a complete review. A
@@ -34,7 +36,7 @@ func FuzzReview(f *testing.F) {
 	f.Add([]byte(`null`))
 	f.Add([]byte(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{}}`))
 	d := newMemoryFixture(f, memoryProtector("web", 5, 5))
-	handler := (&Server{Protection: d.Protection, Log: logr.Discard()}).handler(newConnectionPacer(oneReplica))
+	handler := d.handler()
 	f.Fuzz(func(t *testing.T, body []byte) {
 		recorder := httptest.NewRecorder()
 		handler.ServeHTTP(recorder, httptest.NewRequest(http.MethodPost, "/cells/"+memoryCell+"/validate", bytes.NewReader(body)))
@@ -43,6 +45,13 @@ func FuzzReview(f *testing.F) {
 			t.Fatalf("%d reservations of a protector without budget", reserved)
 		}
 	})
+}
+
+// handler returns the handler of a server for the protection of the fixture.
+func (d *memoryFixture) handler() http.Handler {
+	s := &server.Server{}
+	s.SetUp(d.Protection, prometheus.NewRegistry(), d.tracer, logr.Discard())
+	return s.Handler()
 }
 
 func checkAnswer(t *testing.T, recorder *httptest.ResponseRecorder) {
@@ -66,7 +75,7 @@ func checkAnswer(t *testing.T, recorder *httptest.ResponseRecorder) {
 
 // The answers must match the purpose of the seeds: a seed that is merely malformed would be no starting point.
 func TestFuzzSeedsReachTheirVerdicts(t *testing.T) {
-	handler := (&Server{Protection: newMemoryFixture(t, memoryProtector("web", 5, 5)).Protection, Log: logr.Discard()}).handler(newConnectionPacer(oneReplica))
+	handler := newMemoryFixture(t, memoryProtector("web", 5, 5)).handler()
 	for seed, want := range map[string]string{
 		"delete-available": "NoBudget", "delete-dry-run": "NoBudget", "delete-terminating": "NotAvailable",
 		"delete-collection": "NoBudget", "delete-other": "Unprotected", "delete-nameless": "Nameless",

@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"time"
 
 	"github.com/go-logr/logr"
 
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+	"github.com/breakwater-k8s/breakwater/webhook/reviews"
 )
 
 // reservation is one that a request has made, joined, or may have made with a protector.
@@ -18,9 +18,6 @@ type reservation struct {
 	// byPeer reports that another replica has made it.
 	byPeer bool
 }
-
-// giveBackTimeout limits one attempt to give back. Reservations that it misses end with the admission deadline.
-const giveBackTimeout = 5 * time.Second
 
 // returner gives reservations back to their protectors.
 type returner struct {
@@ -33,7 +30,7 @@ type returner struct {
 // giveBack gives reservations back in the background, because the time of the caller is usually almost over.
 func (b *returner) giveBack(ctx context.Context, reserved []reservation, attempt quota.Removal) {
 	for _, r := range reserved {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTimeout)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reviews.GiveBackTimeout)
 		b.background.Go(func() {
 			defer cancel()
 			op := historyOp{kind: opGiveBack, removal: attempt, claim: r.claim, byPeer: r.byPeer}

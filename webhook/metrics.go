@@ -1,7 +1,6 @@
 package webhook
 
 import (
-	"crypto/tls"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -12,21 +11,16 @@ import (
 
 // metrics are listed in docs/reference/metrics.md.
 type metrics struct {
-	registry           prometheus.Registerer
-	reviews            *prometheus.CounterVec
-	duration           *prometheus.HistogramVec
-	inFlight           prometheus.Gauge
-	writes             *prometheus.CounterVec
-	givenBack          *prometheus.CounterVec
-	forwarded          *prometheus.CounterVec
-	retries            *prometheus.CounterVec
-	overloads          prometheus.Counter
-	evictedConnections prometheus.Counter
-	// unauthenticated counts requests without a valid caller token.
-	unauthenticated *prometheus.CounterVec
-	batchSize       prometheus.Histogram
-	refusals        *refusalCounter
-	expiry          *prometheus.GaugeVec
+	registry  prometheus.Registerer
+	reviews   *prometheus.CounterVec
+	duration  *prometheus.HistogramVec
+	inFlight  prometheus.Gauge
+	writes    *prometheus.CounterVec
+	givenBack *prometheus.CounterVec
+	forwarded *prometheus.CounterVec
+	retries   *prometheus.CounterVec
+	batchSize prometheus.Histogram
+	refusals  *refusalCounter
 }
 
 func newMetrics(registry prometheus.Registerer) *metrics {
@@ -54,33 +48,17 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 			Name: "breakwater_webhook_handed_over_total",
 			Help: "Removals that another replica was asked to reserve, by core cluster and result: answered or failed.",
 		}, []string{"core", "result"}),
-		overloads: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "breakwater_webhook_overloads_total",
-			Help: "Reviews rejected unread because too many bytes of reviews were in memory.",
-		}),
-		evictedConnections: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "breakwater_webhook_evicted_connections_total",
-			Help: "Connections that were closed for new ones because too many were open.",
-		}),
-		unauthenticated: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "breakwater_webhook_unauthenticated_requests_total",
-			Help: "Requests without a valid caller token, by caller (cells/NAME, cores/NAME or unknown) and verdict: accepted or refused.",
-		}, []string{"caller", "verdict"}),
 		retries: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "breakwater_webhook_nudges_total",
 			Help: "Controllers woken and evictions resumed after budget returned, and pods released to the successor of their deleted controller, by cell, way (wake, evict or release) and result: done or failed.",
 		}, []string{"cell", "way", "result"}),
 		refusals: newRefusalCounter(),
-		expiry: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "breakwater_webhook_certificate_expiry_timestamp_seconds", Help: "Expiry of the serving certificate, in Unix time.",
-		}, nil),
 		batchSize: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "breakwater_webhook_flight_size", Help: "Removals that one status write decided.",
 			Buckets: prometheus.ExponentialBuckets(1, 2, 11),
 		}),
 	}
-	registry.MustRegister(m.reviews, m.duration, m.inFlight, m.writes, m.givenBack, m.forwarded, m.retries, m.overloads, m.evictedConnections, m.unauthenticated,
-		m.batchSize, m.refusals.counter, m.expiry)
+	registry.MustRegister(m.reviews, m.duration, m.inFlight, m.writes, m.givenBack, m.forwarded, m.retries, m.batchSize, m.refusals.counter)
 	return m
 }
 
@@ -139,13 +117,6 @@ func (m *metrics) registerWaiting(core string, waiting func() int) {
 		Help:        "Removals that wait for a status write of their protector, by core cluster.",
 		ConstLabels: prometheus.Labels{"core": core},
 	}, func() float64 { return float64(waiting()) }))
-}
-
-// setCertificateExpiry exports the expiry of the certificate that is served from now on.
-func (m *metrics) setCertificateExpiry(certificate tls.Certificate) {
-	if leaf := certificate.Leaf; leaf != nil {
-		m.expiry.WithLabelValues().Set(float64(leaf.NotAfter.Unix()))
-	}
 }
 
 // newProbe creates and registers a probe that asks a core cluster at the given interval whether it is ready.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -27,7 +28,7 @@ func (p *Protection) PeerHandler() http.Handler {
 
 func (p *Protection) serveForward(w http.ResponseWriter, r *http.Request) {
 	forwarded := handedOver{}
-	body, err := readAll(http.MaxBytesReader(w, r.Body, maxForwardBytes), r.ContentLength)
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxForwardBytes))
 	if err == nil {
 		err = removal.DecodeJSON(body, &forwarded)
 	}

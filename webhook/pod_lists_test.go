@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/breakwater-k8s/breakwater/internal/core/removal"
+	"github.com/breakwater-k8s/breakwater/webhook/reviews"
 )
 
 // serveLists makes the fixture's cell serve lists of pods; nil is an error. It answers each read of a single pod by 404.
@@ -87,7 +88,7 @@ func TestListsVerifyStorms(t *testing.T) {
 			}
 			var got []removal.VerdictReason
 			for _, name := range c.reviewed {
-				got = append(got, d.reviewDeletion(fromUnprovenCaller(t.Context()), t, memoryPod(name)).Verdict)
+				got = append(got, d.reviewDeletion(reviews.FromUnprovenCaller(t.Context()), t, memoryPod(name)).Verdict)
 			}
 			if !slices.Equal(got, c.want) {
 				t.Errorf("Review() has verdicts %v, want %v", got, c.want)
@@ -115,7 +116,7 @@ func TestListsCompareUIDAndLabels(t *testing.T) {
 		defer end()
 	}
 	for _, name := range []string{"web-0", "web-1"} {
-		if got := d.reviewDeletion(fromUnprovenCaller(t.Context()), t, memoryPod(name)).Verdict; got != removal.VerdictNoPod {
+		if got := d.reviewDeletion(reviews.FromUnprovenCaller(t.Context()), t, memoryPod(name)).Verdict; got != removal.VerdictNoPod {
 			t.Errorf("Review() of %s has verdict %s, want %s", name, got, removal.VerdictNoPod)
 		}
 	}

@@ -3,12 +3,14 @@ package webhook
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/go-logr/logr"
 	admissionv1 "k8s.io/api/admission/v1"
 
 	"github.com/breakwater-k8s/breakwater/internal/core/removal"
+	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing"
 	"github.com/breakwater-k8s/breakwater/webhook/wake"
 )
@@ -61,8 +63,40 @@ func newProtection(cores coreSet, cells *cells, retrier *wake.Retrier, metrics *
 	}
 }
 
+// HasSingleCell implements server.Protection.
+func (p *Protection) HasSingleCell() bool { return p.cells.isSingle() }
+
+// Wait implements server.Protection.
+func (p *Protection) Wait() { p.returner.background.Wait() }
+
+// Ready implements server.Protection: reviews can be decided when the protectors and Cells of all cores have been read.
+func (p *Protection) Ready() error {
+	for _, core := range p.cores {
+		if !core.synced.Load() {
+			return fmt.Errorf("PodProtectors of core cluster %q are not read yet", core.name)
+		}
+		if core.cellRegistry != nil && !core.cellRegistry.HasSynced() {
+			return fmt.Errorf("the Cells of core cluster %q are not read yet", core.name)
+		}
+	}
+	return nil
+}
+
+// CallerLabel implements server.Protection: it returns the caller label of a scope for metrics: the core if there is one, else the first cell. Unknown
+// names map to one label, so that a client cannot create time series.
+func (p *Protection) CallerLabel(scope string) string {
+	core, cells, ok := webhookconfig.ParseRootGuardPath(scope)
+	switch {
+	case ok && core != "" && p.cores.named(core) != nil:
+		return "cores/" + core
+	case ok && core == "" && p.cells.has(cells[0]):
+		return "cells/" + cells[0]
+	}
+	return "unknown"
+}
+
 // Review answers one review of a cell, before ctx ends, and records its metrics. It treats the caller as the API server of
-// the cell, unless ctx is marked by fromUnprovenCaller.
+// the cell, unless ctx is marked by reviews.FromUnprovenCaller.
 func (p *Protection) Review(ctx context.Context, cell string, review *admissionv1.AdmissionRequest) removal.Answer {
 	began := time.Now()
 	p.metrics.inFlight.Inc()

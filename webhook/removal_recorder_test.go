@@ -25,6 +25,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/podhold"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 	"github.com/breakwater-k8s/breakwater/internal/core/removal"
+	"github.com/breakwater-k8s/breakwater/webhook/reviews"
 )
 
 // recordingFixture is a memoryFixture with a cell that has a pod, and records of removals.
@@ -224,7 +225,7 @@ func TestForgedRemovalIsNotRecorded(t *testing.T) {
 	p.Status.Conditions[0].Status = corev1.ConditionFalse // its removal is not charged, and so not verified before
 	d, cell := recordingFixture(t, p, memoryProtector("web", 0, 5))
 	d.serveMetadata(t, func(string) (*metav1.PartialObjectMetadata, error) { return nil, nil })
-	answer := d.Review(fromUnprovenCaller(t.Context()), memoryCell, removalReview(t, v1alpha1.OperationDelete, p, grace(0)))
+	answer := d.Review(reviews.FromUnprovenCaller(t.Context()), memoryCell, removalReview(t, v1alpha1.OperationDelete, p, grace(0)))
 	if answer.Verdict != removal.VerdictNoPod {
 		t.Errorf("verdict %s, want NoPod", answer.Verdict)
 	}

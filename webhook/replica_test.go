@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/breakwater-k8s/breakwater/webhook/server"
+
 	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 	"github.com/breakwater-k8s/breakwater/webhook/register"
 
@@ -28,9 +30,10 @@ import (
 // replica is a running webhook.
 type replica struct {
 	*fixture
-	server    *webhook.Server
-	authority *authority
-	metrics   *prometheus.Registry
+	server     *server.Server
+	protection *webhook.Protection
+	authority  *authority
+	metrics    *prometheus.Registry
 	// stop stops the webhook and waits until it has ended.
 	stop func() error
 }
@@ -40,7 +43,7 @@ type replicaOptions struct {
 	// cores by name. The fixture's own core, whose cluster the manager uses, is always one of them.
 	cores  map[string]*rest.Config
 	cell   *rest.Config
-	server *webhook.Server
+	server *server.Server
 	// peers are the other replicas, which share the certificate of the first one.
 	peers *webhook.Peers
 	// useCells makes the replica follow the Cells of the fixture's core. Then cell may be nil.
@@ -72,7 +75,7 @@ func (l *fixture) serve(change ...func(*replicaOptions)) *replica {
 func (l *fixture) start(change ...func(*replicaOptions)) *replica {
 	l.Helper()
 	a := newAuthority(l)
-	s := replicaOptions{cores: map[string]*rest.Config{l.core: l.config}, cell: l.config, server: &webhook.Server{Listen: "127.0.0.1:0"}}
+	s := replicaOptions{cores: map[string]*rest.Config{l.core: l.config}, cell: l.config, server: &server.Server{Listen: "127.0.0.1:0"}}
 	s.server.CertFile, s.server.KeyFile = a.store(l.TempDir())
 	for _, c := range change {
 		c(&s)
@@ -101,7 +104,7 @@ func (l *fixture) start(change ...func(*replicaOptions)) *replica {
 	if s.useCells {
 		rosters[l.core] = clusters.NewCellRegistry(mgr, "webhook", mgr.GetLogger())
 	}
-	err = webhook.SetupWithManager(mgr, webhook.Options{
+	r.protection, err = webhook.SetupWithManager(mgr, webhook.Options{
 		Cores:          cores,
 		Cells:          named,
 		CellRegistries: rosters,

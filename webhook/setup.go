@@ -12,6 +12,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing"
+	"github.com/breakwater-k8s/breakwater/webhook/server"
 	"github.com/breakwater-k8s/breakwater/webhook/wake"
 )
 
@@ -27,8 +28,8 @@ type Options struct {
 	// CellRegistries, by the names of Cores, are the registries of further cells and of the pods that each cell has; nil when
 	// Cells lists all cells.
 	CellRegistries map[string]*clusters.CellRegistry
-	// Server is the server to start; SetupWithManager sets its Protection.
-	Server *Server
+	// Server is the server to start; SetupWithManager sets it up.
+	Server *server.Server
 	// Peers are the other replicas; nil when there are none, or when replicas must not hand over to each other.
 	Peers *Peers
 	// EnableRetrier wakes controllers whose removals were refused when there is budget again, and releases pods to the successors of their
@@ -51,18 +52,18 @@ type Options struct {
 	BeforeFlush func(protector types.NamespacedName)
 }
 
-// SetupWithManager adds the webhook, and the core clusters other than the manager's own, to a manager.
-func SetupWithManager(mgr manager.Manager, options Options) error {
+// SetupWithManager adds the webhook, and the core clusters other than the manager's own, to a manager. It returns what decides for
+// options.Server, which other handlers of the server ask.
+func SetupWithManager(mgr manager.Manager, options Options) (*Protection, error) {
 	p, err := NewProtection(mgr, options)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	server := options.Server
-	server.Protection, server.Log = p, mgr.GetLogger()
-	if err := mgr.AddReadyzCheck("reviews", server.Ready); err != nil {
-		return err
+	options.Server.SetUp(p, options.Metrics, options.Tracer, mgr.GetLogger())
+	if err := mgr.AddReadyzCheck("reviews", options.Server.Ready); err != nil {
+		return nil, err
 	}
-	return mgr.Add(server)
+	return p, mgr.Add(options.Server)
 }
 
 // NewProtection creates the Protection, without a server. It reads its protectors after the manager has started.
@@ -143,6 +144,3 @@ func addProbe(mgr manager.Manager, metrics *metrics, core string, config *rest.C
 	}
 	return probe, mgr.Add(probe)
 }
-
-// NeedLeaderElection returns false: all replicas answer.
-func (s *Server) NeedLeaderElection() bool { return false }

@@ -2,7 +2,6 @@ package webhook
 
 import (
 	"context"
-	"slices"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
@@ -113,15 +112,4 @@ func recordRequest(span trace.Span, r removal.Request) {
 		span.SetAttributes(attribute.String(tracing.Namespace, r.Namespace), attribute.String(tracing.PodName, r.PodName),
 			attribute.String(tracing.PodUID, string(r.Pod.UID)), attribute.Bool(tracing.DryRun, r.DryRun))
 	}
-}
-
-// recordAnswer records the answer to a review.
-func recordAnswer(span trace.Span, cell string, answer removal.Answer) {
-	if !span.IsRecording() {
-		return
-	}
-	span.AddEvent(tracing.EventDecided)
-	span.SetAttributes(attribute.String(tracing.Cell, cell), attribute.String(tracing.Operation, string(answer.Operation)),
-		attribute.String(tracing.Verdict, string(answer.Verdict)), attribute.Bool(tracing.Allowed, answer.Allowed),
-		attribute.StringSlice(tracing.Protectors, slices.Clone(answer.Protectors)))
 }

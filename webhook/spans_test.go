@@ -68,8 +68,7 @@ func (d *tracedFixture) sendReview(pod *corev1.Pod, headers ...string) string {
 		request.Header.Set("Traceparent", traceparent)
 	}
 	recorder := httptest.NewRecorder()
-	server := &Server{Protection: d.Protection, Log: d.log}
-	server.handler(newConnectionPacer(func() int { return 1 })).ServeHTTP(recorder, request)
+	d.handler().ServeHTTP(recorder, request)
 	answer := &admissionv1.AdmissionReview{}
 	if err := json.Unmarshal(recorder.Body.Bytes(), answer); err != nil {
 		d.Fatalf("%v in %s", err, recorder.Body)

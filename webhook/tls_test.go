@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/breakwater-k8s/breakwater/webhook"
+	"github.com/breakwater-k8s/breakwater/webhook/server"
 )
 
 func TestReplacedCertificateIsServed(t *testing.T) {
@@ -68,16 +68,16 @@ func TestUnusableTLSFilesAreReported(t *testing.T) {
 	l := newFixture(t)
 	garbage := write(t, t.TempDir(), "garbage", []byte("garbage"))
 	for claim, test := range map[string]struct {
-		change func(*webhook.Server)
+		change func(*server.Server)
 		want   string
 	}{
-		"a certificate that does not exist": {func(s *webhook.Server) { s.CertFile = "/nonexistent/tls.crt" }, "--tls-cert /nonexistent/tls.crt"},
-		"an invalid key":                    {func(s *webhook.Server) { s.KeyFile = garbage }, "--tls-key " + garbage},
-		"an invalid client CA":              {func(s *webhook.Server) { s.ClientCAFile = garbage }, fmt.Sprintf("--client-ca: %s holds no PEM certificate", garbage)},
-		"an invalid address":                {func(s *webhook.Server) { s.Listen = "127.0.0.1:-1" }, "--listen: "},
+		"a certificate that does not exist": {func(s *server.Server) { s.CertFile = "/nonexistent/tls.crt" }, "--tls-cert /nonexistent/tls.crt"},
+		"an invalid key":                    {func(s *server.Server) { s.KeyFile = garbage }, "--tls-key " + garbage},
+		"an invalid client CA":              {func(s *server.Server) { s.ClientCAFile = garbage }, fmt.Sprintf("--client-ca: %s holds no PEM certificate", garbage)},
+		"an invalid address":                {func(s *server.Server) { s.Listen = "127.0.0.1:-1" }, "--listen: "},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			s := &webhook.Server{Listen: "127.0.0.1:0"}
+			s := &server.Server{Listen: "127.0.0.1:0"}
 			s.CertFile, s.KeyFile = newAuthority(l).store(t.TempDir())
 			test.change(s)
 			if err := s.Start(t.Context()); err == nil || !strings.Contains(err.Error(), test.want) {

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/breakwater-k8s/breakwater/webhook/server"
+
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"go.opentelemetry.io/otel/attribute"
@@ -38,7 +40,7 @@ type webhookFlags struct {
 	cores, cells []string
 	as           string
 	asGroups     []string
-	server       webhook.Server
+	server       server.Server
 	peers        []string
 	advertise    string
 	retryDenied  bool
@@ -210,10 +212,11 @@ func (f *webhookFlags) run(ctx context.Context) error {
 	if options.Peers, err = f.newPeers(mgr); err != nil {
 		return err
 	}
-	if err := webhook.SetupWithManager(mgr, options); err != nil {
+	protection, err := webhook.SetupWithManager(mgr, options)
+	if err != nil {
 		return err
 	}
-	if err := errors.Join(f.schedule(mgr, connected), f.guardRoots(mgr, connected), f.renewTokens(mgr)); err != nil {
+	if err := errors.Join(f.schedule(mgr, connected, protection), f.guardRoots(mgr, connected, protection), f.renewTokens(mgr)); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)
@@ -239,20 +242,20 @@ func (f *webhookFlags) newPeers(mgr manager.Manager) (*webhook.Peers, error) {
 	if len(f.peers) == 0 {
 		return nil, nil
 	}
-	addresses := &webhook.PeerAddresses{Names: f.peers, Log: mgr.GetLogger()}
+	addresses := &server.PeerAddresses{Names: f.peers, Log: mgr.GetLogger()}
 	if err := mgr.Add(addresses); err != nil {
 		return nil, err
 	}
-	return f.server.NewPeers(f.advertise, addresses.All), nil
+	return webhook.NewPeers(&f.server, f.advertise, addresses.All), nil
 }
 
 // schedule adds the handler of scheduling policies to the server, if enabled.
-func (f *webhookFlags) schedule(mgr manager.Manager, cores map[string]cluster.Cluster) error {
+func (f *webhookFlags) schedule(mgr manager.Manager, cores map[string]cluster.Cluster, protection *webhook.Protection) error {
 	if !f.scheduling {
 		return nil
 	}
 	handler, err := scheduling.Setup(mgr, scheduling.Options{
-		Cores: cores, Cells: f.server.Protection, Audit: f.server.Audit, Registry: metrics.Registry,
+		Cores: cores, Cells: protection, Audit: f.server.Audit, Registry: metrics.Registry,
 	})
 	if err != nil {
 		return err
@@ -262,13 +265,13 @@ func (f *webhookFlags) schedule(mgr manager.Manager, cores map[string]cluster.Cl
 }
 
 // guardRoots adds the handler of the root guard to the server, unless it is off.
-func (f *webhookFlags) guardRoots(mgr manager.Manager, cores map[string]cluster.Cluster) error {
+func (f *webhookFlags) guardRoots(mgr manager.Manager, cores map[string]cluster.Cluster, protection *webhook.Protection) error {
 	mode := rootguard.Mode(f.rootGuard)
 	if mode == rootguard.Off {
 		return nil
 	}
 	handler, err := guarding.Setup(mgr, guarding.Options{
-		Mode: mode, Audit: f.server.Audit, Cores: cores, Protection: f.server.Protection, OwnerKinds: groupResources(f.ownerKinds), Registry: metrics.Registry,
+		Mode: mode, Audit: f.server.Audit, Cores: cores, Protection: protection, OwnerKinds: groupResources(f.ownerKinds), Registry: metrics.Registry,
 	})
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package reviews
 
 import (
+	"context"
 	"net/http"
 	"time"
 )
@@ -8,6 +9,9 @@ import (
 const (
 	// MaxTimeout is the longest timeout of a webhook that an API server accepts.
 	MaxTimeout = 30 * time.Second
+	// GiveBackTimeout limits one attempt to give back the reservation of a review, in the background. Reservations that it misses end with the
+	// admission deadline.
+	GiveBackTimeout = 5 * time.Second
 	// maxMargin is the longest time that an answer gets to reach its API server; see AnswerWithin.
 	maxMargin = 1500 * time.Millisecond
 )
@@ -31,3 +35,14 @@ func Timeout(r *http.Request, fallback time.Duration) time.Duration {
 //   - It rounds the time that it has left up to whole seconds: if the client's own deadline comes earlier than the webhook's timeout, up to 1 s is
 //     missing.
 func AnswerWithin(timeout time.Duration) time.Duration { return timeout - min(timeout/2, maxMargin) }
+
+type unprovenCaller struct{}
+
+// FromUnprovenCaller marks the review of a caller that has not proved that it is the API server of the cell. The
+// webhook compares the pod in such a review with the cell before it charges the removal.
+func FromUnprovenCaller(ctx context.Context) context.Context {
+	return context.WithValue(ctx, unprovenCaller{}, true)
+}
+
+// IsFromUnprovenCaller reports whether FromUnprovenCaller marked the review of ctx.
+func IsFromUnprovenCaller(ctx context.Context) bool { return ctx.Value(unprovenCaller{}) != nil }

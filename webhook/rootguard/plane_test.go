@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/breakwater-k8s/breakwater/webhook/server"
+
 	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 	"github.com/breakwater-k8s/breakwater/webhook/register"
 
@@ -39,7 +41,8 @@ type fixture struct {
 	client.Client
 	namespace, cell string
 	config          *rest.Config
-	server          *webhook.Server
+	server          *server.Server
+	protection      *webhook.Protection
 	registry        *prometheus.Registry
 	authority       []byte // the server's certificate
 	*warnings
@@ -86,18 +89,19 @@ func newFixtureOf(
 	p.config = testplane.Config(t)
 	p.config.WarningHandler = p.warnings
 	p.Client = p.impersonate(rest.ImpersonationConfig{})
-	p.server = &webhook.Server{Listen: "127.0.0.1:0"}
+	p.server = &server.Server{Listen: "127.0.0.1:0"}
 	p.certify()
 	user := testplane.User(p, namespace, slices.Concat(webhook.CoreRules(), webhook.CellRules(), rootguard.ClusterRules(), rootguard.OwnerRules(ownerKinds())))
 	testplane.StartManager(p, user, func(_ context.Context, mgr manager.Manager) error {
 		cores := coresOf(mgr)
-		err := webhook.SetupWithManager(mgr, webhook.Options{
+		var err error
+		p.protection, err = webhook.SetupWithManager(mgr, webhook.Options{
 			Cores: cores, Cells: map[string]*rest.Config{p.cell: user}, Server: p.server, Metrics: p.registry,
 		})
 		if err != nil {
 			return err
 		}
-		options := rootguard.Options{Mode: mode, Cores: cores, Protection: p.server.Protection, OwnerKinds: ownerKinds(), Registry: p.registry}
+		options := rootguard.Options{Mode: mode, Cores: cores, Protection: p.protection, OwnerKinds: ownerKinds(), Registry: p.registry}
 		for _, c := range change {
 			c(&options)
 		}
@@ -221,7 +225,7 @@ func (p *fixture) awaitCached(of *v1alpha1.PodProtector) {
 	p.Helper()
 	p.eventually(func() string {
 		seen := ""
-		p.server.Protection.EachProtector(p.namespace, func(_ string, q *v1alpha1.PodProtector) {
+		p.protection.EachProtector(p.namespace, func(_ string, q *v1alpha1.PodProtector) {
 			if q.Name == of.Name {
 				seen = q.ResourceVersion
 			}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/breakwater-k8s/breakwater/webhook/server"
+
 	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 	"github.com/breakwater-k8s/breakwater/webhook/register"
 
@@ -32,7 +34,7 @@ type fixture struct {
 	*testing.T
 	client.Client
 	namespace, cell string
-	server          *webhook.Server
+	server          *server.Server
 	authority       []byte // the server's certificate
 	registry        *prometheus.Registry
 	reads           *requestLog // requests of the webhook
@@ -56,20 +58,20 @@ func newFixtureWithRules(t *testing.T, rules []rbacv1.PolicyRule) *fixture {
 	t.Helper()
 	namespace := testplane.Namespace(t)
 	p := &fixture{T: t, Client: testplane.Client(t), namespace: namespace, cell: namespace, registry: prometheus.NewRegistry()}
-	p.server = &webhook.Server{Listen: "127.0.0.1:0"}
+	p.server = &server.Server{Listen: "127.0.0.1:0"}
 	p.certify()
 	user, reads := testplane.User(p, namespace, rules), &requestLog{}
 	user.Wrap(reads.record)
 	p.reads = reads
 	p.stop = testplane.StartManager(p, user, func(_ context.Context, mgr manager.Manager) error {
 		cores := map[string]cluster.Cluster{"core": mgr}
-		err := webhook.SetupWithManager(mgr, webhook.Options{
+		protection, err := webhook.SetupWithManager(mgr, webhook.Options{
 			Cores: cores, Cells: map[string]*rest.Config{p.cell: user}, Server: p.server, Metrics: p.registry,
 		})
 		if err != nil {
 			return err
 		}
-		p.server.Scheduling, err = scheduling.Setup(mgr, scheduling.Options{Cores: cores, Cells: p.server.Protection, Registry: p.registry})
+		p.server.Scheduling, err = scheduling.Setup(mgr, scheduling.Options{Cores: cores, Cells: protection, Registry: p.registry})
 		return err
 	}, func(o *manager.Options) { o.Cache = clusters.CacheOptions() })
 	return p

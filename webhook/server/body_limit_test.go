@@ -1,4 +1,4 @@
-package webhook
+package server
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 )
 
@@ -40,7 +41,9 @@ func TestBodyLimiterBoundsMemory(t *testing.T) {
 
 // A body that is too long or malformed releases the memory that was read of it.
 func TestRejectedReviewReleasesMemory(t *testing.T) {
-	s := &Server{bodyLimiter: newBodyLimiter(64 << 10), Protection: newMemoryFixture(t).Protection, Log: logr.Discard()}
+	s := &Server{}
+	s.SetUp(testProtection{}, prometheus.NewRegistry(), nil, logr.Discard())
+	s.bodyLimiter = newBodyLimiter(64 << 10)
 	for claim, c := range map[string]struct {
 		body string
 		code int
@@ -60,7 +63,7 @@ func TestRejectedReviewReleasesMemory(t *testing.T) {
 		s.bodyLimiter.free.Release(64 << 10)
 	}
 	var counted dto.Metric
-	if err := s.Protection.metrics.overloads.Write(&counted); err != nil || counted.GetCounter().GetValue() != 1 {
+	if err := s.metrics.overloads.Write(&counted); err != nil || counted.GetCounter().GetValue() != 1 {
 		t.Errorf("%v overloads, error %v, want 1", counted.GetCounter().GetValue(), err)
 	}
 }

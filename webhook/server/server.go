@@ -1,4 +1,5 @@
-package webhook
+// Package server receives reviews over TLS: it authenticates their callers, limits what they can take, and answers what the Protection decides.
+package server
 
 import (
 	"context"
@@ -12,9 +13,12 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 	admissionv1 "k8s.io/api/admission/v1"
 	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 
+	"github.com/breakwater-k8s/breakwater/internal/core/removal"
+	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing"
 	"github.com/breakwater-k8s/breakwater/webhook/reviews"
 )
 
@@ -49,13 +53,16 @@ type Server struct {
 	// Audit admits all removals that would be refused, with a warning.
 	Audit bool
 
-	Protection *Protection
 	// Scheduling answers reviews of pods and templates that are to be stored; nil when scheduling is off.
 	Scheduling Reviewer
 	// Roots answers reviews of deletions of objects that floors depend on, in a cluster as webhookconfig.RootGuardPath
 	// names it; nil when the root guard is off.
 	Roots Reviewer
-	Log   logr.Logger
+
+	protection Protection
+	tracer     *tracing.Tracer
+	metrics    *metrics
+	log        logr.Logger
 
 	// replicas returns the number of replicas; nil means one.
 	replicas func() int
@@ -72,9 +79,34 @@ type Reviewer interface {
 	Review(ctx context.Context, place string, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse
 }
 
-// NewPeers lets this replica hand over to the other replicas and take over from them. self is its own address, as the
-// others use it. all returns the addresses of all replicas.
-func (s *Server) NewPeers(self string, all func() []string) *Peers {
+// Protection decides what the server is asked. Package webhook implements it.
+type Protection interface {
+	// Review answers the review of a removal of a cell before ctx ends. ctx is marked by reviews.FromUnprovenCaller unless only the API server of
+	// the cell can have sent it.
+	Review(ctx context.Context, cell string, review *admissionv1.AdmissionRequest) removal.Answer
+	// ReviewProtector answers the review of a protector that is to be stored in a core.
+	ReviewProtector(core string, review *admissionv1.AdmissionRequest) removal.Answer
+	// PeerHandler serves the requests of other replicas. It trusts its callers.
+	PeerHandler() http.Handler
+	// HasSingleCell reports whether there is exactly one cell, and no further cell can appear.
+	HasSingleCell() bool
+	// CallerLabel returns the label of the scope of a caller for metrics. The number of labels is bounded.
+	CallerLabel(scope string) string
+	// Ready returns the reason why reviews cannot be decided yet; nil when they can.
+	Ready() error
+	// Wait returns when nothing works in the background any more, within reviews.GiveBackTimeout after the last review.
+	Wait()
+}
+
+// SetUp prepares the server. Call it before all other methods.
+func (s *Server) SetUp(p Protection, registry prometheus.Registerer, tracer *tracing.Tracer, log logr.Logger) {
+	s.protection, s.metrics, s.tracer, s.log = p, newMetrics(registry), tracer, log
+	s.bodyLimiter = newBodyLimiter(maxBytesInFlight)
+}
+
+// ShareWith tells the server the replicas with which it shares the connections of API servers: self is its own address, as the others use it, and
+// all returns the addresses of all. It returns the client for calls to them, which proves that this is a replica.
+func (s *Server) ShareWith(self string, all func() []string) *http.Client {
 	s.replicas = func() int {
 		addresses := all()
 		if slices.Contains(addresses, self) {
@@ -82,7 +114,7 @@ func (s *Server) NewPeers(self string, all func() []string) *Peers {
 		}
 		return len(addresses) + 1
 	}
-	return &Peers{Self: self, All: all, Client: s.identity().client()}
+	return s.identity().client()
 }
 
 func (s *Server) identity() identity {
@@ -104,7 +136,7 @@ func (s *Server) Start(ctx context.Context) error {
 	if err := s.startCallerAuthentication(ctx); err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	s.watcher.Load().RegisterCallback(s.Protection.metrics.setCertificateExpiry) // RegisterCallback also calls it at once
+	s.watcher.Load().RegisterCallback(s.metrics.setCertificateExpiry) // RegisterCallback also calls it at once
 	replicas := s.replicas
 	if replicas == nil {
 		replicas = func() int { return 1 }
@@ -117,9 +149,9 @@ func (s *Server) Start(ctx context.Context) error {
 	}
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()
-	s.Log.Info("Serving reviews", "address", listener.Addr().String(), "clientCertificates", s.ClientCAFile != "", "audit", s.Audit)
+	s.log.Info("Serving reviews", "address", listener.Addr().String(), "clientCertificates", s.ClientCAFile != "", "audit", s.Audit)
 	if s.ClientCAFile == "" && s.CallerKeys == "" {
-		s.Log.Info("Accepting reviews from any client that reaches this address: " +
+		s.log.Info("Accepting reviews from any client that reaches this address: " +
 			"set --client-ca and --client-name or --caller-keys, or restrict access by a NetworkPolicy")
 	}
 	select {
@@ -132,20 +164,22 @@ func (s *Server) Start(ctx context.Context) error {
 
 // ShutdownTimeout is how long Start may take to return after its context has ended. A process that exits earlier loses reviews
 // in flight.
-func (s *Server) ShutdownTimeout() time.Duration { return s.Drain + drainTimeout + giveBackTimeout }
+func (s *Server) ShutdownTimeout() time.Duration {
+	return s.Drain + drainTimeout + reviews.GiveBackTimeout
+}
 
 func (s *Server) stop(ctx context.Context, server *http.Server) error {
 	s.draining.Store(true)
-	s.Log.Info("Draining reviews")
+	s.log.Info("Draining reviews")
 	<-time.After(s.Drain)
 	ctx, cancel := context.WithTimeout(ctx, drainTimeout)
 	defer cancel()
 	err := server.Shutdown(ctx)
-	s.Protection.returner.background.Wait()
+	s.protection.Wait()
 	if err != nil {
 		return fmt.Errorf("drain reviews: %w", err)
 	}
-	s.Log.Info("Drained reviews")
+	s.log.Info("Drained reviews")
 	return nil
 }
 
@@ -165,13 +199,8 @@ func (s *Server) Ready(*http.Request) error {
 	if s.address.Load() == nil {
 		return errors.New("not listening yet")
 	}
-	for _, core := range s.Protection.cores {
-		if !core.synced.Load() {
-			return fmt.Errorf("PodProtectors of core cluster %q are not read yet", core.name)
-		}
-		if core.cellRegistry != nil && !core.cellRegistry.HasSynced() {
-			return fmt.Errorf("the Cells of core cluster %q are not read yet", core.name)
-		}
-	}
-	return nil
+	return s.protection.Ready()
 }
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable: all replicas answer.
+func (s *Server) NeedLeaderElection() bool { return false }

@@ -1,4 +1,4 @@
-package webhook
+package server
 
 import (
 	"context"
@@ -6,8 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -26,9 +29,13 @@ const (
 	defaultReviewTimeout = 10 * time.Second
 )
 
+// Handler answers requests as Start does, but does not pace the answers to connections.
+func (s *Server) Handler() http.Handler {
+	return s.handler(newConnectionPacer(func() int { return 1 }))
+}
+
 // handler routes reviews, and requests of other replicas, after authenticating their callers.
 func (s *Server) handler(pace *connectionPacer) http.Handler {
-	s.bodyLimiter = newBodyLimiter(maxBytesInFlight)
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /cells/{cell}/validate", func(w http.ResponseWriter, r *http.Request) { s.review(w, r, pace) })
 	mux.HandleFunc("POST "+webhookconfig.CorePath("{core}"), s.reviewProtector)
@@ -38,7 +45,7 @@ func (s *Server) handler(pace *connectionPacer) http.Handler {
 	if s.Roots != nil {
 		mux.HandleFunc("POST "+webhookconfig.RootGuardPath("")+"{cluster...}", s.reviewRoot)
 	}
-	mux.Handle(peersPath, s.identity().requirePeer(s.Protection.PeerHandler()))
+	mux.Handle(peersPath, s.identity().requirePeer(s.protection.PeerHandler()))
 	authenticated := s.callers.authenticate(mux)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.draining.Load() {
@@ -51,7 +58,7 @@ func (s *Server) handler(pace *connectionPacer) http.Handler {
 
 // review answers a review of the removal of a pod of a cell.
 func (s *Server) review(w http.ResponseWriter, r *http.Request, pace *connectionPacer) {
-	ctx, span := s.Protection.tracer.Serve(r.Context(), r.Header, tracing.SpanReview)
+	ctx, span := s.tracer.Serve(r.Context(), r.Header, tracing.SpanReview)
 	defer span.End()
 	ctx, cancel := untilAnswer(ctx, r)
 	defer cancel()
@@ -61,9 +68,9 @@ func (s *Server) review(w http.ResponseWriter, r *http.Request, pace *connection
 	}
 	defer release()
 	if !s.isProven(r) {
-		ctx = fromUnprovenCaller(ctx)
+		ctx = reviews.FromUnprovenCaller(ctx)
 	}
-	answer := s.Protection.Review(ctx, r.PathValue("cell"), review.Request)
+	answer := s.protection.Review(ctx, r.PathValue("cell"), review.Request)
 	recordAnswer(span, r.PathValue("cell"), answer)
 	if r.ProtoMajor == 1 {
 		pace.wait(ctx)
@@ -78,12 +85,12 @@ func (s *Server) review(w http.ResponseWriter, r *http.Request, pace *connection
 // is valid for one cell, or a certificate with a name of --client-name while the webhook serves a single cell: the
 // names are not bound to a cell.
 func (s *Server) isProven(r *http.Request) bool {
-	return r.Context().Value(tokenCaller{}) != nil || s.ClientCAFile != "" && len(s.ClientNames) > 0 && s.Protection.cells.isSingle()
+	return r.Context().Value(tokenCaller{}) != nil || s.ClientCAFile != "" && len(s.ClientNames) > 0 && s.protection.HasSingleCell()
 }
 
 // reviewScheduling answers a review of a pod or a template that is to be stored in a cell.
 func (s *Server) reviewScheduling(w http.ResponseWriter, r *http.Request) {
-	ctx, span := s.Protection.tracer.Serve(r.Context(), r.Header, tracing.SpanSchedule)
+	ctx, span := s.tracer.Serve(r.Context(), r.Header, tracing.SpanSchedule)
 	defer span.End()
 	ctx, cancel := untilAnswer(ctx, r)
 	defer cancel()
@@ -99,7 +106,7 @@ func (s *Server) reviewScheduling(w http.ResponseWriter, r *http.Request) {
 func (s *Server) reviewProtector(w http.ResponseWriter, r *http.Request) {
 	if review, release := s.readRequest(w, r); review != nil {
 		defer release()
-		s.writeAnswer(w, review, "", s.Protection.ReviewProtector(r.PathValue("core"), review.Request))
+		s.writeAnswer(w, review, "", s.protection.ReviewProtector(r.PathValue("core"), review.Request))
 	}
 }
 
@@ -121,7 +128,7 @@ func (s *Server) readRequest(w http.ResponseWriter, r *http.Request) (review *ad
 	body, release, err := s.bodyLimiter.read(http.MaxBytesReader(w, r.Body, maxReviewBytes), r.ContentLength)
 	code := http.StatusBadRequest
 	if errors.Is(err, errOverloaded) {
-		s.Protection.metrics.overloads.Inc()
+		s.metrics.overloads.Inc()
 		code = http.StatusServiceUnavailable
 	}
 	if err == nil {
@@ -174,6 +181,17 @@ func (s *Server) writeResponse(w http.ResponseWriter, review *admissionv1.Admiss
 		TypeMeta: metav1.TypeMeta{APIVersion: review.APIVersion, Kind: "AdmissionReview"}, Response: response,
 	})
 	if err != nil {
-		s.Log.V(1).Info("Could not send answer to client", "error", err.Error())
+		s.log.V(1).Info("Could not send answer to client", "error", err.Error())
 	}
+}
+
+// recordAnswer records the answer to a review.
+func recordAnswer(span trace.Span, cell string, answer removal.Answer) {
+	if !span.IsRecording() {
+		return
+	}
+	span.AddEvent(tracing.EventDecided)
+	span.SetAttributes(attribute.String(tracing.Cell, cell), attribute.String(tracing.Operation, string(answer.Operation)),
+		attribute.String(tracing.Verdict, string(answer.Verdict)), attribute.Bool(tracing.Allowed, answer.Allowed),
+		attribute.StringSlice(tracing.Protectors, slices.Clone(answer.Protectors)))
 }

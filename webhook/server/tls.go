@@ -1,4 +1,4 @@
-package webhook
+package server
 
 import (
 	"context"
@@ -19,7 +19,7 @@ func (s *Server) listen(ctx context.Context) (net.Listener, error) {
 	}
 	go func() {
 		if err := watcher.Start(ctx); err != nil {
-			s.Log.Error(err, "Stopped reloading certificates")
+			s.log.Error(err, "Stopped reloading certificates")
 		}
 	}()
 	s.watcher.Store(watcher)
@@ -43,7 +43,7 @@ func (s *Server) listen(ctx context.Context) (net.Listener, error) {
 	if address, ok := listener.Addr().(*net.TCPAddr); ok {
 		s.address.Store(address)
 	}
-	return tls.NewListener(newLimitedListener(listener, maxConnections, s.Protection.metrics.evictedConnections.Inc), config), nil
+	return tls.NewListener(newLimitedListener(listener, maxConnections, s.metrics.evictedConnections.Inc), config), nil
 }
 
 // authorizeClient returns an error unless the client is a replica, or has a client certificate that a CA of the pool signed, for

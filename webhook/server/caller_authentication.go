@@ -1,4 +1,4 @@
-package webhook
+package server
 
 import (
 	"bytes"
@@ -145,22 +145,9 @@ func (s *Server) startCallerAuthentication(ctx context.Context) error {
 	if s.ClientCAFile != "" {
 		return nil
 	}
-	s.callers.folder, s.callers.log, s.callers.metrics, s.callers.label = s.CallerKeys, s.Log, s.Protection.metrics, s.Protection.callerLabel
+	s.callers.folder, s.callers.log, s.callers.metrics, s.callers.label = s.CallerKeys, s.log, s.metrics, s.protection.CallerLabel
 	if s.callers.interval == 0 {
 		s.callers.interval = keyReloadInterval
 	}
 	return s.callers.start(ctx)
-}
-
-// callerLabel returns the caller label of a scope for metrics: the core if there is one, else the first cell. Unknown
-// names map to one label, so that a client cannot create time series.
-func (p *Protection) callerLabel(scope string) string {
-	core, cells, ok := webhookconfig.ParseRootGuardPath(scope)
-	switch {
-	case ok && core != "" && p.cores.named(core) != nil:
-		return "cores/" + core
-	case ok && core == "" && p.cells.has(cells[0]):
-		return "cells/" + cells[0]
-	}
-	return "unknown"
 }
