@@ -60,7 +60,7 @@ func (o *slotOwnership) endWork(n int) {
 	}
 }
 
-// canAddEntries reports whether a slot may be written.
+// isOpen reports whether a slot may be written.
 func (o *slotOwnership) isOpen(n int) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

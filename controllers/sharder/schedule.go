@@ -45,7 +45,7 @@ const maxRetry = time.Minute
 //	                         four of them after the first change; no other cause matters then
 //	request  isRequested     requestDelay after the last pass, later if that took long               the whole ring
 //	retry    unfinished > 0  retry after the last pass, doubled for each one in a row                the whole ring
-//	resync   always          resyncPeriod after the last pass began                                  see nextScope
+//	resync   always          resyncPeriodSeconds after the last pass began                           see nextScope
 //
 // A request and a retry can hold at once, and with a resync the earliest of them counts. They are no enumeration, because each is set
 // and cleared by itself: begin clears change and request, and only end of a finished pass clears retry.

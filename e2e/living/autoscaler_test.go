@@ -17,7 +17,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
 )
 
-// nodeAutoscaler drains a node as cluster-autoscaler does (core/scaledown/actuation/drain.go). The autoscaler taints the node, and evicts all
+// nodeAutoscaler drains a node as cluster-autoscaler does, in its package core/scaledown/actuation. The autoscaler taints the node, and evicts all
 // pods concurrently. It retries each eviction every 10 s for 2 minutes, whatever the error is, until the pod is deleted. Then it removes the
 // taint, emits an event ScaleDownFailed, and waits 3 minutes before it tries the node again. This type makes the same number of attempts with
 // shorter pauses.

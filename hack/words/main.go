@@ -1,4 +1,5 @@
-// Command words finds words that we stopped using in comments and strings of Go, and in Markdown, YAML and templates.
+// Command words finds words that we stopped using in comments and strings of Go, and in Markdown, YAML and templates; and comments that explain
+// names which no longer exist.
 package main
 
 import (
@@ -40,6 +41,17 @@ var instead = []struct{ pattern, write string }{
 	{`such a one|the way of a`, "the thing, the request path"},
 }
 
+// stopped has a group for each pattern of instead.
+//
+//nolint:gochecknoglobals // a constant
+var stopped = func() *regexp.Regexp {
+	var groups []string
+	for _, i := range instead {
+		groups = append(groups, "("+strings.ReplaceAll(i.pattern, "(", "(?:")+")")
+	}
+	return regexp.MustCompile(`(?i)\b(?:` + strings.Join(groups, "|") + `)\b`)
+}()
+
 func main() {
 	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, "words:", err)
@@ -53,11 +65,9 @@ func run() error {
 		return fmt.Errorf("git ls-files: %w", err)
 	}
 	var lines []string
+	all := &names{known: map[string]bool{}, files: map[string]bool{}}
 	for file := range strings.Lines(string(tracked)) {
 		file = strings.TrimSuffix(file, "\n")
-		if !isOurs(file) {
-			continue
-		}
 		raw, err := os.ReadFile(file)
 		if errors.Is(err, os.ErrNotExist) {
 			continue // deleted and not committed
@@ -65,12 +75,19 @@ func run() error {
 		if err != nil {
 			return err
 		}
+		all.add(file, raw)
+		if !isOurs(file) {
+			continue
+		}
 		for _, h := range find(file, raw) {
 			lines = append(lines, fmt.Sprintf("%s:%d: %q: write %s", file, h.line, h.word, h.write))
 		}
 	}
 	if len(lines) > 0 {
 		return fmt.Errorf("words that we stopped using (CONTRIBUTING.md):\n%s", strings.Join(lines, "\n"))
+	}
+	if missing := all.missing(); len(missing) > 0 {
+		return fmt.Errorf("comments that explain what does not exist:\n%s", strings.Join(missing, "\n"))
 	}
 	return nil
 }
@@ -92,9 +109,11 @@ type hit struct {
 func find(file string, raw []byte) []hit {
 	var all []hit
 	search := func(line int, text string) {
-		for _, i := range instead {
-			for _, at := range regexp.MustCompile(`(?i)\b(`+i.pattern+`)\b`).FindAllStringIndex(text, -1) {
-				all = append(all, hit{line + strings.Count(text[:at[0]], "\n"), text[at[0]:at[1]], i.write})
+		for _, at := range stopped.FindAllStringSubmatchIndex(text, -1) {
+			for i := range instead {
+				if at[2*i+2] >= 0 {
+					all = append(all, hit{line + strings.Count(text[:at[0]], "\n"), text[at[0]:at[1]], instead[i].write})
+				}
 			}
 		}
 	}

@@ -27,7 +27,7 @@ const (
 	AlreadyAssigned Reason = "AlreadyAssigned"
 	// NoShards: no shard of the ring is available.
 	NoShards Reason = "NoShards"
-	// NotControlled: the object is of a controlledResource, but no object that the ring assigns controls it.
+	// NotControlled: the object is of a controlled resource, but no object that the ring assigns controls it.
 	NotControlled Reason = "NotControlled"
 	// ControllerNotFound: the controlling object does not exist.
 	ControllerNotFound Reason = "ControllerNotFound"
@@ -100,7 +100,7 @@ func (o *Object) withDrainLabel(answer Answer) Answer {
 	return answer
 }
 
-// Follow decides about an object of a controlledResource whose controller exists.
+// Follow decides about an object of a controlled resource whose controller exists.
 func (o *Object) Follow(shards *ring.Shards, controller ring.Placement) Answer {
 	if shards.Follow(o.placement, controller) != ring.Assign {
 		answer := o.Stay(ControllerUnassigned)

@@ -19,7 +19,7 @@ type Object struct {
 	ring *v1alpha1.ClusterRing
 	// resource is its resource, as the ring names it.
 	resource v1alpha1.GroupResource
-	// controllerResources are the ring's resources whose objects may control it, if it is an object of a controlledResource; none for
+	// controllerResources are the ring's resources whose objects may control it, if it is an object of a controlled resource; none for
 	// an object of the ring's resources.
 	controllerResources []v1alpha1.GroupResource
 	// meta contains only names, labels, annotations and owners.

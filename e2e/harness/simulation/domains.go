@@ -16,7 +16,7 @@ import (
 // repeated removal is judged by the state that it was charged on, since it is not charged again.
 
 // drawSpread makes protectors tolerate the loss of cells. It has its own random stream, so that everything else of a seed stays the same.
-// The stream was chosen so that it affects no seed that is named anywhere (onerun_test.go, docs/concepts/safety.md).
+// The stream was chosen so that it affects no seed that a test names.
 func drawSpread(s *Scenario, r *rand.Rand) {
 	if s.Workers < 2 || r.IntN(3) > 0 {
 		return
