@@ -104,8 +104,6 @@ func TestInvalidValuesFailWithAReason(t *testing.T) {
 		"a console in a worker":                {append(worker, "console.enabled=true"), "console.enabled: a cluster in the role worker has no protectors"},
 		"a console without a Secret":           {append(single, "tls.mode=secret", "tls.secretName=a", "webhook.caBundle="+pem, "console.enabled=true"), "console.tlsSecretName: name the Secret"},
 		"one Secret for webhook, console":      {append(single, "tls.secretName=a", "console.enabled=true", "console.tlsSecretName=a"), "the console must not share a Secret"},
-		"an OIDC provider without a client":    {append(single, "console.enabled=true", "console.oidc.issuerURL=https://idp"), "console.oidc: set clientID and redirectURL"},
-		"an OIDC provider without TLS":         {append(single, "console.enabled=true", "console.oidc.issuerURL=http://idp"), "issuerURL"},
 		"one volume for two consoles":          {append(single, "console.enabled=true", "console.replicas=2", "console.history.persistence.enabled=true"), "only one replica can use the volume"},
 		"a history in two places":              {append(single, "console.enabled=true", "console.history.prometheusURL=http://p", "console.history.persistence.enabled=true"), "Prometheus has the history already"},
 		"two cores in one Prometheus":          {append(single, "console.enabled=true", "console.cores[0].name=west", "console.history.prometheusURL=http://p"), "console.history.prometheusCoreLabel: name the label"},

@@ -30,8 +30,6 @@ type frame struct {
 	Cores []string
 	// Session reports whether the user can sign out of a session. Live reports whether the page refreshes itself.
 	Session, Live bool
-	// Next is the path that the browser opens at once; empty is none.
-	Next string
 	// Refresh is the number of seconds after which a browser without scripts reloads the page; 0 is never.
 	Refresh int
 	Version string
@@ -61,7 +59,7 @@ func newPages(runbooks string) (*pages, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the templates: %w", err)
 	}
-	for _, name := range []string{"fleet", "protector", "cells", "sign-in", "signed-in", "problem"} {
+	for _, name := range []string{"fleet", "protector", "cells", "sign-in", "problem"} {
 		page, err := base.Clone()
 		if err == nil {
 			page, err = page.ParseFS(templateFiles, "templates/"+name+".html")

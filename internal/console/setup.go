@@ -12,7 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/breakwater-k8s/breakwater/internal/console/access"
-	"github.com/breakwater-k8s/breakwater/internal/console/oidc"
 	"github.com/breakwater-k8s/breakwater/internal/console/prometheus"
 )
 
@@ -37,8 +36,6 @@ type Options struct {
 	Prometheus      *prometheus.Options
 	HistoryFile     string
 	HistoryInterval time.Duration
-	// OIDC is the provider that signs users in, besides tokens of the cores; nil if there is none.
-	OIDC *oidc.Options
 	// RunbookURL is the base URL of the runbooks to which alarms link, without a final slash.
 	RunbookURL string
 	// ProbeInterval is how often cores are probed.
@@ -73,9 +70,6 @@ func (o *Options) Validate() error {
 	}
 	if o.ReviewLifetime < 0 || o.ReviewLifetime > 10*time.Minute {
 		all = append(all, fmt.Errorf("--reviews-for %s: want from 0s to 10m", o.ReviewLifetime))
-	}
-	if o.OIDC != nil {
-		all = append(all, o.OIDC.Validate())
 	}
 	if o.Prometheus != nil {
 		all = append(all, o.validatePrometheus())
@@ -130,11 +124,6 @@ func setup(mgr manager.Manager, options Options) (*server, error) {
 	}
 	if err := s.addHistory(mgr); err != nil {
 		return nil, err
-	}
-	if options.OIDC != nil {
-		if s.oidc, err = oidc.New(*options.OIDC, time.Now); err != nil {
-			return nil, err
-		}
 	}
 	sessions := access.NewSessions(options.SessionIdle, options.SessionLifetime, options.Sessions, time.Now)
 	s.gate = access.NewGate(gates, sessions, time.Now)

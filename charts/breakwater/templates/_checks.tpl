@@ -48,11 +48,6 @@
 {{- if and .Values.console.enabled (not $core) }}
 {{- fail "console.enabled: a cluster in the role worker has no protectors to show. Run the console in the core" }}
 {{- end }}
-{{- with .Values.console.oidc }}
-{{- if and $.Values.console.enabled .issuerURL (not (and .clientID .redirectURL)) }}
-{{- fail "console.oidc: set clientID and redirectURL, which you registered at the provider" }}
-{{- end }}
-{{- end }}
 {{- if and .Values.console.enabled .Values.console.history.persistence.enabled }}
 {{- if ne (int .Values.console.replicas) 1 }}
 {{- fail "console.history.persistence.enabled: only one replica can use the volume. Set console.replicas=1, or console.history.prometheusURL" }}
