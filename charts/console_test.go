@@ -92,10 +92,8 @@ func TestConsoleKeepsHistory(t *testing.T) {
 		argument, volume, claim string
 		strategy                appsv1.DeploymentStrategyType
 	}{
-		"console.enabled=true":                                                       {"--history-file=/var/lib/breakwater/history", "history", "", ""},
-		"console.history.persistence.enabled=true":                                   {"--history-file=/var/lib/breakwater/history", "history", "breakwater-console-history", "Recreate"},
-		"console.history.prometheusURL=http://p,console.replicas=2":                  {"--prometheus-url=http://p", "", "", ""},
-		"console.history.prometheusURL=https://p,console.history.prometheusSecret=s": {"--prometheus-token-file=/etc/breakwater/prometheus/token", "prometheus", "", ""},
+		"console.enabled=true":                     {"--history-file=/var/lib/breakwater/history", "history", "", ""},
+		"console.history.persistence.enabled=true": {"--history-file=/var/lib/breakwater/history", "history", "breakwater-console-history", "Recreate"},
 	} {
 		objects := render(t, append(slices.Clone(values), set)...)
 		d := deployment(t, objects, "breakwater-console")

@@ -105,8 +105,6 @@ func TestInvalidValuesFailWithAReason(t *testing.T) {
 		"a console without a Secret":           {append(single, "tls.mode=secret", "tls.secretName=a", "webhook.caBundle="+pem, "console.enabled=true"), "console.tlsSecretName: name the Secret"},
 		"one Secret for webhook, console":      {append(single, "tls.secretName=a", "console.enabled=true", "console.tlsSecretName=a"), "the console must not share a Secret"},
 		"one volume for two consoles":          {append(single, "console.enabled=true", "console.replicas=2", "console.history.persistence.enabled=true"), "only one replica can use the volume"},
-		"a history in two places":              {append(single, "console.enabled=true", "console.history.prometheusURL=http://p", "console.history.persistence.enabled=true"), "Prometheus has the history already"},
-		"two cores in one Prometheus":          {append(single, "console.enabled=true", "console.cores[0].name=west", "console.history.prometheusURL=http://p"), "console.history.prometheusCoreLabel: name the label"},
 		"a typo of the console":                {append(single, "console.session=1h"), "additional properties 'session' not allowed"},
 		"a collector that is no URL":           {append(single, "tracing.endpoint=collector:4317"), "'/tracing/endpoint'"},
 		"a sampling ratio above 1":             {append(single, "tracing.sampling=1.5"), "'/tracing/sampling'"},

@@ -9,16 +9,13 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/console"
-	"github.com/breakwater-k8s/breakwater/internal/console/prometheus"
 )
 
 type consoleFlags struct {
 	componentFlags
-	core   clusters.Connection
-	others []string
-	// prometheus is used if it has a URL.
-	prometheus prometheus.Options
-	options    console.Options
+	core    clusters.Connection
+	others  []string
+	options console.Options
 }
 
 func consoleCommand() *cobra.Command {
@@ -27,8 +24,8 @@ func consoleCommand() *cobra.Command {
 		Use:   "console --tls-cert FILE --tls-key FILE",
 		Short: "Serve a page that shows protectors, cells and denials",
 		Long: `The console serves a page with the protectors and cells of a core cluster, live: floors, budgets, timelines and denials. It only reads,
-and keeps the displayed data in memory. Timelines begin when the console starts, unless --prometheus-url names a Prometheus that scrapes
-the topology controller and the webhook, or --history-file a file that survives restarts.
+and keeps the displayed data in memory. Timelines begin when the console starts, unless --history-file
+names a file that survives restarts.
 
 Users authenticate with a token of the core's API server: in the header Authorization, which proxies send, or pasted into the page
 to sign in. Each user sees what the user may list in the core cluster: podprotectors of breakwater.dev and events of events.k8s.io,
@@ -57,12 +54,7 @@ The console needs no Secrets, and no access to other clusters.`,
 	flags.DurationVar(&o.SessionIdle, "session-idle", o.SessionIdle, "how long a browser stays signed in without activity")
 	flags.DurationVar(&o.SessionLifetime, "session-lifetime", o.SessionLifetime, "how long a browser stays signed in at most")
 	flags.DurationVar(&o.ReviewLifetime, "reviews-for", o.ReviewLifetime, "how long responses of the API server about tokens and permissions are cached")
-	flags.StringVar(&o.HistoryFile, "history-file", "", "`file` that keeps the timelines across restarts, saved every minute; not with --prometheus-url")
-	p := &f.prometheus
-	flags.StringVar(&p.URL, "prometheus-url", "", "`URL` of a Prometheus, for the timelines before the start of the console")
-	flags.StringVar(&p.TokenFile, "prometheus-token-file", "", "`file` with a token for Prometheus; reloaded when it changes")
-	flags.StringVar(&p.CAFile, "prometheus-ca-file", "", "PEM `file` of the CA of Prometheus; empty: the CAs of the system")
-	flags.StringVar(&p.CoreLabel, "prometheus-core-label", "", "`label` that has the name of the core in the metrics of the topology controller; required with --core")
+	flags.StringVar(&o.HistoryFile, "history-file", "", "`file` that keeps the timelines across restarts, saved every minute")
 	f.bind(flags)
 	return command
 }
@@ -73,9 +65,6 @@ func (f *consoleFlags) run(ctx context.Context) error {
 		return err
 	}
 	f.options.Others = others
-	if f.prometheus != (prometheus.Options{}) {
-		f.options.Prometheus = &f.prometheus
-	}
 	if err := f.options.Validate(); err != nil {
 		return err
 	}

@@ -32,10 +32,6 @@ func TestConsoleRejectsInvalidFlags(t *testing.T) {
 		"a missing kubeconfig":                {append(good, "--kubeconfig", "/nonexistent"), "--kubeconfig: load kubeconfig"},
 		"another core of the same name":       {append(good, "--core", "core="+good[5]), "--core core: that is the name of the cluster of --kubeconfig: set --core-name"},
 		"a core without a kubeconfig":         {append(good, "--core", "west"), `--core: "west" is not NAME=KUBECONFIG`},
-		"a history in two places":             {append(good, "--history-file", "h", "--prometheus-url", "http://p"), "--history-file and --prometheus-url exclude each other"},
-		"a Prometheus without a host":         {append(good, "--prometheus-url", "p:9090"), `--prometheus-url "p:9090": want http://HOST`},
-		"a token in clear text":               {append(good, "--prometheus-url", "http://p", "--prometheus-token-file", "t"), "--prometheus-token-file: tokens are sent over TLS only"},
-		"two cores in one Prometheus":         {append(good, "--core", "west="+good[5], "--prometheus-url", "http://p"), "--prometheus-core-label is required with --core"},
 		"a history file in no folder":         {append(good, "--history-file", "/nonexistent/history"), "--history-file /nonexistent/history: "},
 		"arguments":                           {append(good, "shops"), "unknown command"},
 	} {

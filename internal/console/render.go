@@ -150,14 +150,10 @@ func (s *server) frame(v visit, body any) frame {
 }
 
 func (s *server) historyText() string {
-	switch {
-	case s.prometheus != nil:
-		return "Prometheus has what precedes the start of the console"
-	case s.options.HistoryFile != "":
+	if s.options.HistoryFile != "" {
 		return "the console keeps it in a file, for a day at most"
-	default:
-		return "the console keeps it in memory, for a day at most"
 	}
+	return "the console keeps it in memory, for a day at most"
 }
 
 // status says what is wrong with cores and cells.

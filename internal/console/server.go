@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 
 	"github.com/breakwater-k8s/breakwater/internal/console/access"
-	"github.com/breakwater-k8s/breakwater/internal/console/prometheus"
 )
 
 const (
@@ -34,14 +33,12 @@ type server struct {
 	now     func() time.Time
 	began   time.Time
 	// cores are the core clusters. The first is that of the manager.
-	cores []*core
-	// prometheus reads older histories; nil if there is none.
-	prometheus *prometheus.Reader
-	gate       *access.Gate
-	pages      *pages
-	streams    *streams
-	metrics    *metrics
-	address    atomic.Pointer[net.TCPAddr]
+	cores   []*core
+	gate    *access.Gate
+	pages   *pages
+	streams *streams
+	metrics *metrics
+	address atomic.Pointer[net.TCPAddr]
 }
 
 // Start implements manager.Runnable. It serves until ctx ends.

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"sort"
 	"strconv"
 	"time"
 
@@ -259,8 +258,6 @@ type protectorBody struct {
 	Window string          `json:"window"`
 	Since  time.Time       `json:"since"`
 	Points []history.Point `json:"timeline"`
-	// HistoryMissing reports whether Prometheus does not answer: the timeline begins with the start of the console.
-	HistoryMissing bool `json:"historyMissing,omitempty"`
 	// Freshness holds the cells by name, if the visitor may see them.
 	Freshness map[string]model.Cell `json:"-"`
 
@@ -349,14 +346,6 @@ func (s *server) addTimeline(v visit, b *protectorBody, c *core, key types.Names
 	}
 	b.Window = shown.Name
 	b.Points, b.Since = c.store.historyOf(key, now, shown.length)
-	if s.prometheus != nil && (b.Since.IsZero() || b.Since.After(now.Add(-shown.length))) {
-		older, err := s.prometheus.Points(v.Context(), c.name, key, now, shown.length)
-		if err != nil {
-			s.log.Info("No history from Prometheus", "error", err.Error())
-		}
-		b.HistoryMissing = err != nil
-		b.prepend(older)
-	}
 	if !b.Events {
 		for i := range b.Points {
 			b.Points[i].Refused = 0
@@ -365,24 +354,6 @@ func (s *server) addTimeline(v visit, b *protectorBody, c *core, key types.Names
 	for _, width := range []int{plot.Wide, plot.Medium, plot.Narrow} {
 		b.Charts = append(b.Charts, plot.New(b.Points, now, shown.length, width))
 	}
-}
-
-// prepend adds the points from before the console watched. It replaces denials without counts, which precede the first count.
-func (b *protectorBody) prepend(older []history.Point) {
-	isKnown := func(p history.Point) bool { return p.Last.Known }
-	first := slices.IndexFunc(older, isKnown)
-	if first < 0 {
-		return
-	}
-	b.Since = older[first].At
-	watched := slices.IndexFunc(b.Points, isKnown)
-	if watched < 0 {
-		b.Points = older
-		return
-	}
-	began := b.Points[watched].At
-	older = older[:sort.Search(len(older), func(i int) bool { return !older[i].At.Before(began) })]
-	b.Points = slices.Concat(older, b.Points[watched:])
 }
 
 // link returns the URL of the first page with one query parameter changed.
