@@ -107,7 +107,7 @@ func TestConsoleShowsStorm(t *testing.T) {
 		b.Run(chromedp.SendKeys("#token", "not a token"), chromedp.Submit("#token"))
 		b.WaitForText("rejected this token")
 		b.Run(chromedp.SetValue("#token", token), chromedp.Submit("#token"))
-		b.WaitForText(l.Namespace+"/web", "10 allowed now", "spec.minAvailable is 30", "live") // the page that the browser requested before it signed in
+		b.WaitForText(l.Namespace+"/web", "10 allowed now", "minAvailable 30", "live") // the page that the browser requested before it signed in
 		b.Run(chromedp.Evaluate[chromedp.Void](`window.untouched = true`))
 
 		pause := 20 * time.Millisecond

@@ -48,6 +48,24 @@ func GapsOf(p *v1alpha1.PodProtector) (gaps []Gap) {
 	return gaps
 }
 
+// Text returns the display name of the gap.
+func (g Gap) Text() string {
+	switch g {
+	case GapUnguarded:
+		return "not guarded"
+	case GapGuardUnknown:
+		return "guard unknown"
+	case GapNoPods:
+		return "matches no pod"
+	case GapMisspelt:
+		return "misspelt label or annotation"
+	case GapScaledToZero:
+		return "scaled to 0"
+	default:
+		return string(g)
+	}
+}
+
 // Condition returns the type of the condition that explains the gap.
 func (g Gap) Condition() string {
 	switch g {
