@@ -128,10 +128,6 @@ bench: ## Measure in 30 minutes what has goals, write bench-report/ and print wh
 bench-all: ARGS = -all
 bench-all: bench ## Run all benchmarks, also of sharding, scheduling and the tables that show how cost grows, which takes more than an hour
 
-.PHONY: bench-docs
-bench-docs: ## Put the figures and profiles of the last make bench into docs/
-	@go run ./hack/bench -only NONE -docs docs
-
 .PHONY: sim
 sim: ## Play seeds of the simulation, half of them on each of two cores (SEEDS=2000 FROM=1)
 	@hack/sim $(SEEDS) $(FROM)
@@ -141,8 +137,8 @@ sim-shares: ## Play seeds of the simulation in which cells decide on shares (SEE
 	@hack/sim $(SEEDS) $(FROM) shares
 
 .PHONY: mutants
-mutants: ## Put each known fault into the safety rules and show that the proof catches it (ARGS="-only PATTERN")
-	@$(call with_control_planes) go run ./hack/mutants -table docs/concepts/safety.md $(ARGS)
+mutants: ## Put each known fault into the safety rules and show that the proof catches it: mutants-report/table.md (ARGS="-only PATTERN")
+	@$(call with_control_planes) go run ./hack/mutants $(ARGS)
 
 .PHONY: evidence
 evidence: ## Compare what a refactoring must not change with what was recorded; differences are in .evidence/ (ARGS=-update to record)
@@ -178,21 +174,19 @@ plugin: ## Build only kubectl breakwater into plugin/: archives, SBOMs, and the 
 image: ## Build only the container image into image/image.tar, an OCI archive for amd64 and arm64 (ARGS="-platforms linux/amd64")
 	@go run ./hack/release -only image -out image -version "$(VERSION)" $(ARGS)
 
-# The programs whose commands have a page in docs/reference.
-documented := breakwater breakwater-node kubectl-breakwater
-
 .PHONY: generate
-generate: ## Write what is generated: deep copies, CRDs and their chart, dashboards, READMEs of charts, documentation of the Terraform provider, references
+generate: ## Write what is generated: deep copies, CRDs and their chart, READMEs of charts, documentation of the Terraform provider
 	@generate="$(call tool,controller-gen)/controller-gen"; cd api && "$$generate" object crd:generateEmbeddedObjectMeta=false \
 		paths=./v1alpha1 output:crd:dir=crds
 	@rm -f charts/breakwater-crds/files/*.yaml charts/breakwater/crds/*.yaml && cp api/crds/*.yaml charts/breakwater-crds/files/
 	@for file in api/crds/*.yaml; do sed -f hack/crds.sed "$$file" >"charts/breakwater/crds/$${file##*/}"; done
 	@$(call tool,helm-docs)/helm-docs --chart-search-root charts --sort-values-order file --log-level warning
-	@go run ./hack/dashboards charts/breakwater/files/dashboards
 	@hack/terraform-docs
+
+.PHONY: references
+references: ## Write the pages of the API and the commands into docs/reference, which make site includes
 	@go run -trimpath ./hack/reference
-	@go run -trimpath ./hack/storm
-	@for program in $(documented); do BREAKWATER_BINARIES= go run -trimpath ./cmd/$$program reference >docs/reference/$$program.md; done
+	@for program in breakwater breakwater-node kubectl-breakwater; do BREAKWATER_BINARIES= go run -trimpath ./cmd/$$program reference >docs/reference/$$program.md; done
 
 .PHONY: screenshots
 screenshots: ## Take the screenshots of the console in docs/images again, of a storm in a federation; needs chromium
@@ -201,7 +195,7 @@ screenshots: ## Take the screenshots of the console in docs/images again, of a s
 	cp "$$folder"/console-{fleet,protector}.png docs/images/
 
 .PHONY: site
-site: hack/site/node_modules/.package-lock.json ## Build the documentation as a site in site/, and check its links; needs npm (npm run preview in hack/site serves it)
+site: references hack/site/node_modules/.package-lock.json ## Build the documentation as a site in site/, and check its links; needs npm (npm run preview in hack/site serves it)
 	@npm run --silent --prefix hack/site build
 
 hack/site/node_modules/.package-lock.json: hack/site/package-lock.json
@@ -217,6 +211,10 @@ lint: ## Check style, import rules and words
 verify: ## Check that modules are tidy, generated files current, the format right and lint clean, on a copy of the tree
 	@hack/verify
 
+.PHONY: weight
+weight: ## Count lines, files, packages, words of docs and requirements, and write weight-report/
+	@hack/weight
+
 .PHONY: vulncheck
 vulncheck: ## Look for known vulnerabilities in what the programs call; skipped without its database (REQUIRE_VULNCHECK=1 to fail then)
 	@hack/vulncheck
@@ -231,7 +229,7 @@ tool-sums: ## Pin the sums of the released control planes in the versions of hac
 
 .PHONY: clean
 clean: ## Remove what was built here; the shared cache stays
-	@rm -rf bin .evidence image plugin release release.partial site hack/site/node_modules hack/site/.vitepress/.temp demo-report bench-report chaos-report first-hour-report real-workloads-report coverage.out
+	@rm -rf bin .evidence image plugin release release.partial site hack/site/node_modules hack/site/.vitepress/.temp demo-report bench-report chaos-report first-hour-report real-workloads-report weight-report mutants-report coverage.out
 
 .PHONY: help
 help: ## Show this help

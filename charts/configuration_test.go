@@ -4,12 +4,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/breakwater-k8s/breakwater/webhook/register"
+
 	"github.com/google/go-cmp/cmp"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
-	"github.com/breakwater-k8s/breakwater/webhook"
 )
 
 func validatingWebhooks(t *testing.T, set string, arguments ...string) map[string]admissionregistrationv1.ValidatingWebhook {
@@ -28,20 +29,20 @@ func validatingWebhooks(t *testing.T, set string, arguments ...string) map[strin
 // The chart renders the same configurations as breakwater webhook-config.
 func TestConfigurationsMatchWebhookConfigCommand(t *testing.T) {
 	exempt := []string{"kube-system", "kube-public", "kube-node-lease", namespace}
-	service := webhook.Endpoint{ServiceNamespace: namespace, ServiceName: "breakwater-webhook", ServicePort: 443}
+	service := register.Endpoint{ServiceNamespace: namespace, ServiceName: "breakwater-webhook", ServicePort: 443}
 	for _, c := range []struct {
 		set, name string
-		describe  func(webhook.ConfigurationOptions) (*admissionregistrationv1.ValidatingWebhookConfiguration, error)
-		options   webhook.ConfigurationOptions
+		describe  func(register.Options) (*admissionregistrationv1.ValidatingWebhookConfiguration, error)
+		options   register.Options
 	}{
-		{"single", "breakwater-cell-local", webhook.Configuration, webhook.ConfigurationOptions{Cell: "local", Endpoint: service}},
-		{"single", "breakwater-core", webhook.CoreConfiguration, webhook.ConfigurationOptions{Core: "core", Endpoint: service}},
-		{"single-parts", "breakwater-cell-shop", webhook.Configuration, webhook.ConfigurationOptions{
+		{"single", "breakwater-cell-local", register.Configuration, register.Options{Cell: "local", Endpoint: service}},
+		{"single", "breakwater-core", register.CoreConfiguration, register.Options{Core: "core", Endpoint: service}},
+		{"single-parts", "breakwater-cell-shop", register.Configuration, register.Options{
 			Cell: "shop", Namespaces: []string{"shop", "bank"}, Endpoint: service, ExemptNamespaces: []string{"kube-system", namespace},
 		}},
-		{"worker", "breakwater-cell-worker-1", webhook.Configuration, webhook.ConfigurationOptions{Cell: "worker-1", Endpoint: service}},
-		{"worker-remote-webhook", "breakwater-cell-worker-1", webhook.Configuration, webhook.ConfigurationOptions{
-			Cell: "worker-1", Endpoint: webhook.Endpoint{URL: "https://breakwater.europe.example:443"},
+		{"worker", "breakwater-cell-worker-1", register.Configuration, register.Options{Cell: "worker-1", Endpoint: service}},
+		{"worker-remote-webhook", "breakwater-cell-worker-1", register.Configuration, register.Options{
+			Cell: "worker-1", Endpoint: register.Endpoint{URL: "https://breakwater.europe.example:443"},
 		}},
 	} {
 		t.Run(c.set+" "+c.name, func(t *testing.T) {

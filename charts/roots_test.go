@@ -4,27 +4,27 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/breakwater-k8s/breakwater/webhook/register"
+
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-
-	"github.com/breakwater-k8s/breakwater/webhook"
 )
 
 func TestRootGuardMatchesWebhookConfigCommand(t *testing.T) {
 	exempt := []string{"kube-system", "kube-public", "kube-node-lease", namespace}
-	service := webhook.Endpoint{ServiceNamespace: namespace, ServiceName: "breakwater-webhook", ServicePort: 443}
-	for set, options := range map[string]webhook.RootOptions{
-		"single":       {ConfigurationOptions: webhook.ConfigurationOptions{Core: "core", Endpoint: service}, Cells: []string{"local"}},
-		"core-webhook": {ConfigurationOptions: webhook.ConfigurationOptions{Core: "europe", Endpoint: service}},
-		"worker":       {ConfigurationOptions: webhook.ConfigurationOptions{Endpoint: service}, Cells: []string{"worker-1"}},
-		"shares":       {ConfigurationOptions: webhook.ConfigurationOptions{Core: "shares", Endpoint: service}, Cells: []string{"shop", "bank"}},
+	service := register.Endpoint{ServiceNamespace: namespace, ServiceName: "breakwater-webhook", ServicePort: 443}
+	for set, options := range map[string]register.RootOptions{
+		"single":       {Options: register.Options{Core: "core", Endpoint: service}, Cells: []string{"local"}},
+		"core-webhook": {Options: register.Options{Core: "europe", Endpoint: service}},
+		"worker":       {Options: register.Options{Endpoint: service}, Cells: []string{"worker-1"}},
+		"shares":       {Options: register.Options{Core: "shares", Endpoint: service}, Cells: []string{"shop", "bank"}},
 		"single-parts": {
-			ConfigurationOptions: webhook.ConfigurationOptions{Core: "core", Endpoint: service, ExemptNamespaces: []string{"kube-system", namespace}},
-			Cells:                []string{"shop", "zone-a", "zone-b"},
+			Options: register.Options{Core: "core", Endpoint: service, ExemptNamespaces: []string{"kube-system", namespace}},
+			Cells:   []string{"shop", "zone-a", "zone-b"},
 		},
 		"everything": {
-			ConfigurationOptions: webhook.ConfigurationOptions{Core: "main", Endpoint: service, TimeoutSeconds: 3}, Cells: []string{"local"},
+			Options: register.Options{Core: "main", Endpoint: service, TimeoutSeconds: 3}, Cells: []string{"local"},
 			Kinds: []schema.GroupResource{{Group: "apps.kruise.io", Resource: "clonesets"}, {Group: "argoproj.io", Resource: "rollouts"}, {Resource: "configmaps"}},
 		},
 	} {
@@ -36,7 +36,7 @@ func TestRootGuardMatchesWebhookConfigCommand(t *testing.T) {
 			if options.TimeoutSeconds == 0 {
 				options.TimeoutSeconds = 2
 			}
-			want, err := webhook.RootConfiguration(options)
+			want, err := register.RootConfiguration(options)
 			if err != nil {
 				t.Fatal(err)
 			}

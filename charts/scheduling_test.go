@@ -5,11 +5,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/breakwater-k8s/breakwater/webhook/register"
+
 	"github.com/google/go-cmp/cmp"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
-
-	"github.com/breakwater-k8s/breakwater/webhook"
 )
 
 // mutatingConfigurations returns the MutatingWebhookConfigurations of a value set.
@@ -25,34 +25,34 @@ func mutatingConfigurations(t *testing.T, set string) map[string]*admissionregis
 // The chart renders the same configurations as breakwater webhook-config --scheduling.
 func TestSchedulingConfigurationsMatchWebhookConfigCommand(t *testing.T) {
 	defaults := []string{"kube-system", "kube-public", "kube-node-lease", namespace}
-	service := webhook.Endpoint{ServiceNamespace: namespace, ServiceName: "breakwater-webhook", ServicePort: 443}
+	service := register.Endpoint{ServiceNamespace: namespace, ServiceName: "breakwater-webhook", ServicePort: 443}
 	only := func(namespaces ...string) []string { return namespaces }
 	for _, c := range []struct {
 		set, name string
-		options   webhook.ConfigurationOptions
+		options   register.Options
 		// more has additional namespaces to which the configuration is restricted, besides those of the cell.
 		more []string
 	}{
-		{"scheduling-worker", "breakwater-scheduling-worker-1", webhook.ConfigurationOptions{Cell: "worker-1", Endpoint: service, ExemptNamespaces: defaults}, nil},
-		{"scheduling-remote", "breakwater-scheduling-worker-1", webhook.ConfigurationOptions{
-			Cell: "worker-1", Endpoint: webhook.Endpoint{URL: "https://breakwater.europe.example:443"}, ExemptNamespaces: defaults,
+		{"scheduling-worker", "breakwater-scheduling-worker-1", register.Options{Cell: "worker-1", Endpoint: service, ExemptNamespaces: defaults}, nil},
+		{"scheduling-remote", "breakwater-scheduling-worker-1", register.Options{
+			Cell: "worker-1", Endpoint: register.Endpoint{URL: "https://breakwater.europe.example:443"}, ExemptNamespaces: defaults,
 		}, nil},
-		{"scheduling", "breakwater-scheduling-shop", webhook.ConfigurationOptions{
+		{"scheduling", "breakwater-scheduling-shop", register.Options{
 			Cell: "shop", Namespaces: only("shop", "bank"), Endpoint: service, ExemptNamespaces: only("kube-system", "cert-manager", namespace),
 		}, only("shop")},
-		{"scheduling", "breakwater-scheduling-zone-a", webhook.ConfigurationOptions{
+		{"scheduling", "breakwater-scheduling-zone-a", register.Options{
 			Cell: "zone-a", Endpoint: service, ExemptNamespaces: only("kube-system", "cert-manager", namespace),
 		}, only("shop")},
-		{"everything", "breakwater-tide-scheduling-local", webhook.ConfigurationOptions{
+		{"everything", "breakwater-tide-scheduling-local", register.Options{
 			Cell: "local", ExemptNamespaces: defaults, TimeoutSeconds: 3, FailurePolicy: admissionregistrationv1.Fail,
-			Endpoint: webhook.Endpoint{ServiceNamespace: namespace, ServiceName: "breakwater-tide-webhook", ServicePort: 443},
+			Endpoint: register.Endpoint{ServiceNamespace: namespace, ServiceName: "breakwater-tide-webhook", ServicePort: 443},
 		}, nil},
 	} {
 		t.Run(c.set+" "+c.name, func(t *testing.T) {
 			if c.options.TimeoutSeconds == 0 {
 				c.options.TimeoutSeconds = 2
 			}
-			want, err := webhook.SchedulingConfiguration(c.options)
+			want, err := register.SchedulingConfiguration(c.options)
 			if err != nil {
 				t.Fatal(err)
 			}

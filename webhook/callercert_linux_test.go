@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/breakwater-k8s/breakwater/webhook/register"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
@@ -15,7 +17,6 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
-	"github.com/breakwater-k8s/breakwater/webhook"
 )
 
 // A real kube-apiserver presents the client certificate that the kubeconfig of its admission configuration has for a
@@ -42,7 +43,7 @@ func TestKubeAPIServerPresentsItsClientCertificate(t *testing.T) {
 		s.server.ClientCAFile, s.server.ClientNames = write(t, t.TempDir(), "ca.crt", callers.pem()), []string{"breakwater-caller"}
 	})
 	register := func(host string, of *fixture, shows func(error) bool) {
-		of.register(webhook.Endpoint{URL: "https://" + address(host), CABundle: r.authority.pem()})
+		of.register(register.Endpoint{URL: "https://" + address(host), CABundle: r.authority.pem()})
 		of.awaitConfiguration(shows)
 	}
 	register(named, l, func(error) bool { return r.count("breakwater_webhook_reviews_total") > 0 })

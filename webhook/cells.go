@@ -105,8 +105,8 @@ func (c *cells) connect(config *rest.Config) (clients cellClients, err error) {
 	return clients, nil
 }
 
-// config returns the client configuration of a cell. The pointer stays the same for as long as the connection does.
-func (c *cells) config(name string) (*rest.Config, error) {
+// Config implements wake.Cells: it returns the client configuration of a cell. The pointer stays the same for as long as the connection does.
+func (c *cells) Config(name string) (*rest.Config, error) {
 	if config, ok := c.staticConfigs[name]; ok {
 		return config, nil
 	}

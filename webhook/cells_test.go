@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/breakwater-k8s/breakwater/webhook/register"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -13,7 +15,6 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
-	"github.com/breakwater-k8s/breakwater/webhook"
 )
 
 // onlyByCells makes the replica serve only cells that the core's Cells name.
@@ -43,7 +44,7 @@ func TestCellsChangeAtRunTime(t *testing.T) {
 	l.protect("web", 1, 9)
 	pods := l.pods(4)
 	r := l.serve(onlyByCells)
-	r.register(webhook.Endpoint{URL: "https://" + r.server.Address(), CABundle: r.authority.pem()})
+	r.register(register.Endpoint{URL: "https://" + r.server.Address(), CABundle: r.authority.pem()})
 	unknown := fmt.Sprintf("Breakwater does not know cell %q", l.cell)
 	l.eventually(func() string {
 		if err := l.client.Delete(t.Context(), pods[0].DeepCopy(), client.DryRunAll); err == nil || !strings.Contains(err.Error(), unknown) {

@@ -63,8 +63,8 @@ type protectorRef struct {
 
 func (r protectorRef) String() string { return r.core.name + "/" + r.key.String() }
 
-// budget returns how many removals a protector would admit now. A protector that was released admits all.
-func (r protectorRef) budget(ctx context.Context) int {
+// Budget implements wake.Protector. It returns how many removals a protector would admit now. A protector that was released admits all.
+func (r protectorRef) Budget(ctx context.Context) int {
 	newest, lost, err := r.core.states.newest(ctx, r.key)
 	switch {
 	case apierrors.IsNotFound(err):

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -122,5 +123,18 @@ func TestDeletedShareRefusesAll(t *testing.T) {
 	})
 	if answer := d.remove(t.Context(), memoryPod("web-0")); answer.Allowed {
 		t.Errorf("a removal is allowed whose share was deleted before it was reserved: %+v", answer)
+	}
+}
+
+func TestDomainLossBudgetWakesNoController(t *testing.T) {
+	kept := zonal("web", corev1.LabelTopologyZone)
+	kept.Status.Cells[0].Aggregation.Spread.Domains = nil // the domains of the pods are unknown
+	d := newMemoryFixture(t, kept)
+	ref := protectorRef{d.core, types.NamespacedName{Namespace: "default", Name: "web"}}
+	if left := quota.BudgetOf(kept).Left(); left != 6 {
+		t.Fatalf("%d pods above the floor, want 6", left)
+	}
+	if budget := ref.Budget(t.Context()); budget != 0 {
+		t.Errorf("budget %d, want 0", budget)
 	}
 }

@@ -55,6 +55,9 @@ func (n *nodeLabelCache) resolveDomains(ctx context.Context, cell string, r remo
 	}
 }
 
+// nodeKey names a node of a cell.
+type nodeKey struct{ cell, name string }
+
 // nodeEntry is the cached state of a node; err is the reason why it could not be read.
 type nodeEntry struct {
 	at     time.Time

@@ -127,7 +127,7 @@ func (r *podReader) read(ctx context.Context, cell string, request removal.Reque
 
 // probeOf returns the probe of the core whose API server is that of the cell, too, as in a single cluster; one that knows nothing if there is none.
 func (r *podReader) probeOf(cell string) coreProbe {
-	if config, err := r.cells.config(cell); err == nil {
+	if config, err := r.cells.Config(cell); err == nil {
 		for _, core := range r.cores {
 			if core.host == config.Host {
 				return core.reserver.probe

@@ -10,6 +10,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/internal/core/removal"
 	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing"
+	"github.com/breakwater-k8s/breakwater/webhook/wake"
 )
 
 // Protection answers reviews. It keeps no durable state of its own: that state is in the core clusters. A removal takes
@@ -39,7 +40,7 @@ type Protection struct {
 
 // newProtection connects the parts of a Protection. It needs all cores. now is the wall clock, by which removals are decided;
 // the parts that only measure intervals use the clock of the machine.
-func newProtection(cores coreSet, cells *cells, retrier *retrier, metrics *metrics, tracer *tracing.Tracer, log logr.Logger, now func() time.Time) *Protection {
+func newProtection(cores coreSet, cells *cells, retrier *wake.Retrier, metrics *metrics, tracer *tracing.Tracer, log logr.Logger, now func() time.Time) *Protection {
 	events := newRefusalEvents(time.Now)
 	reader := &podReader{cells: cells, cores: cores, tracer: tracer}
 	back := &returner{metrics: metrics, log: log}

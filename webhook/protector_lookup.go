@@ -17,7 +17,7 @@ import (
 func (p *Protection) HasCell(cell string) bool { return p.cells.has(cell) }
 
 // CellConfig returns the client configuration of a cell. The pointer stays the same for as long as the connection does.
-func (p *Protection) CellConfig(cell string) (*rest.Config, error) { return p.cells.config(cell) }
+func (p *Protection) CellConfig(cell string) (*rest.Config, error) { return p.cells.Config(cell) }
 
 // CellMetadata returns a metadata client for the cluster of a cell.
 func (p *Protection) CellMetadata(cell string) (metadata.Interface, error) {

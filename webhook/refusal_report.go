@@ -12,6 +12,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/removal"
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/denial"
+	"github.com/breakwater-k8s/breakwater/webhook/wake"
 )
 
 // refusalReporter reports refusals: in metrics, in events, and to the retrier, which wakes the refused client when there
@@ -21,9 +22,9 @@ type refusalReporter struct {
 	counter *refusalCounter
 	events  *refusalEvents
 	// retrier is nil when it is not enabled.
-	retrier *retrier
+	retrier *wake.Retrier
 	// preemptionBackoff delays repeated refusals to the scheduler.
-	preemptionBackoff preemptionBackoff
+	preemptionBackoff wake.PreemptionBackoff
 	now               func() time.Time
 }
 
@@ -33,9 +34,9 @@ func (f *refusalReporter) report(ctx context.Context, cell string, r removal.Req
 		by := f.cores.ref(*answer.DeniedBy)
 		f.counter.inc(by.core.name, by.key)
 		f.events.recordRefusal(by.core, cell, r, answer)
-		f.retrier.enqueue(cell, r, answer.Verdict, by)
+		f.retrier.Enqueue(cell, r, answer.Verdict, by)
 	}
-	f.preemptionBackoff.delay(ctx, r, f.now())
+	f.preemptionBackoff.Delay(ctx, r, f.now())
 }
 
 // reportUnattributed creates an event on the Cell for a refusal that no protector is responsible for. It uses the same pause

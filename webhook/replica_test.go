@@ -7,6 +7,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
+	"github.com/breakwater-k8s/breakwater/webhook/register"
+
 	"github.com/go-logr/logr/testr"
 	"github.com/prometheus/client_golang/prometheus"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -132,16 +135,16 @@ func (l *fixture) start(change ...func(*replicaOptions)) *replica {
 // guard makes the API server ask the replica about the fixture's namespace, and waits until it does.
 func (r *replica) guard(change ...func(*admissionregistrationv1.ValidatingWebhook)) *replica {
 	r.Helper()
-	r.register(webhook.Endpoint{URL: "https://" + r.server.Address(), CABundle: r.authority.pem()}, change...)
+	r.register(register.Endpoint{URL: "https://" + r.server.Address(), CABundle: r.authority.pem()}, change...)
 	r.awaitConfiguration(func(error) bool { return r.count("breakwater_webhook_reviews_total") > 0 })
 	return r
 }
 
 // register creates the configuration that users get, restricted to the fixture's namespace.
-func (l *fixture) register(endpoint webhook.Endpoint, change ...func(*admissionregistrationv1.ValidatingWebhook)) {
+func (l *fixture) register(endpoint register.Endpoint, change ...func(*admissionregistrationv1.ValidatingWebhook)) {
 	l.Helper()
-	configuration, err := webhook.Configuration(webhook.ConfigurationOptions{
-		Cell: l.cell, Endpoint: endpoint, ExemptNamespaces: webhook.DefaultExemptNamespaces(), TimeoutSeconds: 20,
+	configuration, err := register.Configuration(register.Options{
+		Cell: l.cell, Endpoint: endpoint, ExemptNamespaces: webhookconfig.DefaultExemptNamespaces(), TimeoutSeconds: 20,
 	})
 	if err != nil {
 		l.Fatal(err)

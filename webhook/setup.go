@@ -1,7 +1,6 @@
 package webhook
 
 import (
-	"context"
 	"fmt"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing"
+	"github.com/breakwater-k8s/breakwater/webhook/wake"
 )
 
 // Options are the options of a webhook.
@@ -79,7 +79,7 @@ func NewProtection(mgr manager.Manager, options Options) (*Protection, error) {
 	}
 	var cores coreSet
 	for name := range options.Cores {
-		core, err := addCore(mgr, name, options, metrics, retrier.trigger)
+		core, err := addCore(mgr, name, options, metrics, retrier.Trigger)
 		if err != nil {
 			return nil, err
 		}
@@ -101,21 +101,12 @@ func NewProtection(mgr manager.Manager, options Options) (*Protection, error) {
 }
 
 // addRetrier adds the retrier to the manager; nil if it is not enabled.
-func addRetrier(mgr manager.Manager, options Options, cells *cells, metrics *metrics) (*retrier, error) {
+func addRetrier(mgr manager.Manager, options Options, cells *cells, metrics *metrics) (*wake.Retrier, error) {
 	if !options.EnableRetrier {
 		return nil, nil
 	}
-	retrier := newRetrier(cells, metrics, mgr.GetLogger())
-	for _, run := range []func(context.Context){retrier.retryUntilDone, retrier.orphans.releaseUntilDone} {
-		err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
-			run(ctx)
-			return nil
-		}))
-		if err != nil {
-			return nil, err
-		}
-	}
-	return retrier, nil
+	retrier := wake.New(cells, metrics.retries, mgr.GetLogger())
+	return retrier, mgr.Add(retrier)
 }
 
 // addCore adds a core cluster to the manager, with its registry of Cells and its probe.

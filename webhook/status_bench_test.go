@@ -4,13 +4,14 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/breakwater-k8s/breakwater/webhook/register"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
-	"github.com/breakwater-k8s/breakwater/webhook"
 )
 
 // BenchmarkStatusPatch measures the CPU time of the API server for a patch of a pod's status as kubelets send it, in a namespace that the
@@ -24,7 +25,7 @@ func BenchmarkStatusPatch(b *testing.B) {
 		l.config.QPS = -1
 		l.connect()
 	}
-	guarded.register(webhook.Endpoint{URL: "https://127.0.0.1:1", CABundle: newAuthority(b).pem()})
+	guarded.register(register.Endpoint{URL: "https://127.0.0.1:1", CABundle: newAuthority(b).pem()})
 	guarded.awaitConfiguration(func(err error) bool { return err != nil })
 	patch := func(l *fixture, pod *corev1.Pod) (cpuSeconds float64) {
 		before := testplane.CPUSeconds(b, l.config)

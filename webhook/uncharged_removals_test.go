@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/breakwater-k8s/breakwater/webhook/register"
+
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,7 +16,6 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/removal"
-	"github.com/breakwater-k8s/breakwater/webhook"
 )
 
 func TestUnchargedRemovalsPassAtFloor(t *testing.T) {
@@ -93,7 +94,7 @@ func TestTerminatingPodsPassWithoutWebhook(t *testing.T) {
 		t.Fatal(err)
 	}
 	// No process listens on port 1.
-	l.register(webhook.Endpoint{URL: "https://127.0.0.1:1"})
+	l.register(register.Endpoint{URL: "https://127.0.0.1:1"})
 	l.awaitConfiguration(func(err error) bool { return err != nil && strings.Contains(err.Error(), "failed calling webhook") })
 	for name, pod := range going {
 		if err := deletion(l, pod); err != nil {

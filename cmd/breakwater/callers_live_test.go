@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/breakwater-k8s/breakwater/webhook/register"
+
 	"github.com/prometheus/client_golang/prometheus"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -24,7 +26,6 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
-	"github.com/breakwater-k8s/breakwater/webhook"
 )
 
 // callersFixture is an API server that asks a webhook at a Service, and the components that put what both know each other by into its configuration.
@@ -52,9 +53,9 @@ func newCallersFixture(t *testing.T) *callersFixture {
 	if _, err := fmt.Sscan(text, &port); err != nil {
 		t.Fatal(err)
 	}
-	configuration, err := webhook.Configuration(webhook.ConfigurationOptions{
-		Name: l.namespace, Cell: l.namespace, Namespaces: []string{l.namespace}, ExemptNamespaces: webhook.DefaultExemptNamespaces(), TimeoutSeconds: 10,
-		Endpoint: webhook.Endpoint{ServiceNamespace: l.namespace, ServiceName: "webhook", ServicePort: port},
+	configuration, err := register.Configuration(register.Options{
+		Name: l.namespace, Cell: l.namespace, Namespaces: []string{l.namespace}, ExemptNamespaces: webhookconfig.DefaultExemptNamespaces(), TimeoutSeconds: 10,
+		Endpoint: register.Endpoint{ServiceNamespace: l.namespace, ServiceName: "webhook", ServicePort: port},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
+	"github.com/breakwater-k8s/breakwater/webhook/register"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,7 +25,6 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/check"
-	"github.com/breakwater-k8s/breakwater/webhook"
 )
 
 func TestCertificatesRejectsInvalidFlags(t *testing.T) {
@@ -161,9 +163,9 @@ func TestCAReplacedUnderLoadWithoutLostReviews(t *testing.T) {
 	namespace, address, admin := testplane.Namespace(t), testplane.FreeAddress(t), testplane.Client(t)
 	secret := client.ObjectKey{Namespace: namespace, Name: "webhook-tls"}
 	_, port, _ := strings.Cut(address, ":")
-	configuration, err := webhook.Configuration(webhook.ConfigurationOptions{
-		Name: namespace, Cell: namespace, Namespaces: []string{namespace}, ExemptNamespaces: webhook.DefaultExemptNamespaces(),
-		TimeoutSeconds: 10, Endpoint: webhook.Endpoint{URL: "https://localhost:" + port},
+	configuration, err := register.Configuration(register.Options{
+		Name: namespace, Cell: namespace, Namespaces: []string{namespace}, ExemptNamespaces: webhookconfig.DefaultExemptNamespaces(),
+		TimeoutSeconds: 10, Endpoint: register.Endpoint{URL: "https://localhost:" + port},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -152,7 +152,6 @@ func TestConvertFailOnWarning(t *testing.T) {
 		"warnings are failures on request":     {[]string{"--fail-on-warning"}, true},
 		"accepted warnings":                    {[]string{"--fail-on-warning", "--accept", "EvictionsOnly,OneCluster"}, false},
 		"a warning that is not accepted":       {[]string{"--fail-on-warning", "--accept", "EvictionsOnly"}, true},
-		"warnings of other kinds":              {[]string{"--fail-on-warning", "--kind", "podseidon"}, false},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			out, log, err := runConvert(t, budget, append([]string{"-f", "-"}, test.arguments...)...)
@@ -176,7 +175,6 @@ func TestConvertRejectsUnreadableInput(t *testing.T) {
 		"a missing file":           {[]string{"-f", dir + "/none.yaml"}, "--filename: stat "},
 		"a template":               {[]string{"-f", dir + "/chart.yaml"}, "chart.yaml, document 1: "},
 		"a truncated file":         {[]string{"-f", dir + "/broken.json"}, "broken.json, document 1: "},
-		"an unknown kind":          {[]string{"-f", dir, "--kind", "hpa"}, `--kind "hpa": want pdb, pub, podseidon or kupid`},
 		"an unknown reason":        {[]string{"-f", dir, "--accept", "All"}, `--accept "All" is not a reason`},
 		"files and a cluster":      {[]string{"-f", dir, "--context", "c"}, "--filename reads files"},
 		"files and all namespaces": {[]string{"-f", dir, "-A"}, "--filename reads files"},

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/breakwater-k8s/breakwater/webhook/register"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -18,7 +20,6 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/printable"
 	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
-	"github.com/breakwater-k8s/breakwater/webhook"
 )
 
 const webhookConfigHelp = `Prints the ValidatingWebhookConfiguration with which the API server of a cell calls Breakwater for every removal of a pod. Apply it to the
@@ -50,7 +51,7 @@ stay protected.` + staticHelp
 
 func webhookConfigCommand() *cobra.Command {
 	var (
-		options  webhook.ConfigurationOptions
+		options  register.Options
 		service  string
 		caBundle string
 		selector string
@@ -110,7 +111,7 @@ func webhookConfigCommand() *cobra.Command {
 }
 
 // bindConfiguration adds the flags of common options.
-func bindConfiguration(flags *pflag.FlagSet, options *webhook.ConfigurationOptions) {
+func bindConfiguration(flags *pflag.FlagSet, options *register.Options) {
 	flags.StringVar(&options.Cell, "cell", "", "`name` of the Cell, for the configuration of its cluster")
 	flags.StringVar(&options.Core, "core", "", "`name` of the core cluster as in webhook --core, for the configuration of that cluster")
 	flags.StringVar(&options.Name, "name", "", "`name` of the configuration object (default: breakwater, breakwater-core with --core, breakwater-scheduling with --scheduling, or breakwater-roots with --root-guard; "+
@@ -118,12 +119,12 @@ func bindConfiguration(flags *pflag.FlagSet, options *webhook.ConfigurationOptio
 	flags.StringVar((*string)(&options.FailurePolicy), "failure-policy", "", "with --scheduling, the failure policy for pods and workloads when no webhook answers: `Ignore|Fail` (default Ignore)")
 	flags.StringVar(&options.URL, "url", "", "`address` of the webhook, as https://HOST:PORT")
 	flags.StringSliceVar(&options.Namespaces, "namespaces", nil, "`namespaces` of the Cell, if it includes only some of its cluster")
-	flags.StringSliceVar(&options.ExemptNamespaces, "exempt-namespaces", webhook.DefaultExemptNamespaces(), "`namespaces` that are never protected")
+	flags.StringSliceVar(&options.ExemptNamespaces, "exempt-namespaces", webhookconfig.DefaultExemptNamespaces(), "`namespaces` that are never protected")
 	flags.Int32Var(&options.TimeoutSeconds, "timeout", 10, "how many `seconds` the API server waits for an answer, from 1 to 30 (default 2 with --scheduling and --root-guard)")
 }
 
 // readCallerKey makes the API server authenticate with a caller token.
-func readCallerKey(endpoint *webhook.Endpoint, file string, static bool) error {
+func readCallerKey(endpoint *register.Endpoint, file string, static bool) error {
 	switch {
 	case file == "":
 		return nil
@@ -143,7 +144,7 @@ func readCallerKey(endpoint *webhook.Endpoint, file string, static bool) error {
 
 // configurations returns the objects to apply. The policies of a cell with a selector are added only once, to the configuration for
 // removals.
-func configurations(options webhook.ConfigurationOptions, schedule bool, selector string) ([]any, error) {
+func configurations(options register.Options, schedule bool, selector string) ([]any, error) {
 	var parsedSelector *v1alpha1.PodSelector
 	var err error
 	if selector != "" {
@@ -152,12 +153,12 @@ func configurations(options webhook.ConfigurationOptions, schedule bool, selecto
 		}
 	}
 	if schedule {
-		configuration, err := webhook.SchedulingConfiguration(options)
+		configuration, err := register.SchedulingConfiguration(options)
 		return []any{configuration}, err
 	}
-	build := webhook.Configuration
+	build := register.Configuration
 	if options.Core != "" {
-		build = webhook.CoreConfiguration
+		build = register.CoreConfiguration
 	}
 	configuration, err := build(options)
 	if err != nil {
@@ -199,7 +200,7 @@ func podSelector(text string) (*v1alpha1.PodSelector, error) {
 }
 
 // completeScheduling validates and completes the options of the configuration for scheduling policies.
-func completeScheduling(o *webhook.ConfigurationOptions, schedule bool, flags *pflag.FlagSet) error {
+func completeScheduling(o *register.Options, schedule bool, flags *pflag.FlagSet) error {
 	switch {
 	case !schedule && o.FailurePolicy != "":
 		return errors.New("--failure-policy needs --scheduling: removals are always denied when no webhook answers")
@@ -218,7 +219,7 @@ func completeScheduling(o *webhook.ConfigurationOptions, schedule bool, flags *p
 
 // defaultName returns the default name of a configuration object. A static one includes the name of the cell, because the files of all
 // cells of a cluster are in one folder.
-func defaultName(o webhook.ConfigurationOptions, schedule, static bool) string {
+func defaultName(o register.Options, schedule, static bool) string {
 	switch {
 	case o.Core != "":
 		return "breakwater-core"
@@ -232,7 +233,7 @@ func defaultName(o webhook.ConfigurationOptions, schedule, static bool) string {
 	return "breakwater"
 }
 
-func completeConfiguration(o *webhook.ConfigurationOptions, service, caBundle, selector string) error {
+func completeConfiguration(o *register.Options, service, caBundle, selector string) error {
 	if (o.Cell == "") == (o.Core == "") {
 		return errors.New("set either --cell or --core")
 	}

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/breakwater-k8s/breakwater/webhook/register"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/validation"
-
-	"github.com/breakwater-k8s/breakwater/webhook"
 )
 
 // rootFlags are the flags of webhook-config for the root guard.
@@ -31,7 +31,7 @@ func (f *rootFlags) isChanged(flags *pflag.FlagSet) bool {
 }
 
 // write prints the configuration. mixed reports whether flags of other configurations are set.
-func (f *rootFlags) write(command *cobra.Command, o webhook.ConfigurationOptions, service, caBundle string, mixed, static bool) error {
+func (f *rootFlags) write(command *cobra.Command, o register.Options, service, caBundle string, mixed, static bool) error {
 	switch {
 	case static:
 		return errors.New("--root-guard excludes --static: the root guard may be unavailable without harm, and static configurations cannot be deleted")
@@ -42,7 +42,7 @@ func (f *rootFlags) write(command *cobra.Command, o webhook.ConfigurationOptions
 	case o.Core == "" && o.Cell == "":
 		return errors.New("set --core, --cell or both")
 	}
-	roots := webhook.RootOptions{Kinds: groupResources(f.kinds), OwnNamespace: f.ownNamespace}
+	roots := register.RootOptions{Kinds: groupResources(f.kinds), OwnNamespace: f.ownNamespace}
 	if problems := validation.IsDNS1123Label(f.ownNamespace); len(problems) > 0 {
 		return fmt.Errorf("--own-namespace %q is not the name of a namespace: %s", f.ownNamespace, problems[0])
 	}
@@ -65,8 +65,8 @@ func (f *rootFlags) write(command *cobra.Command, o webhook.ConfigurationOptions
 	if err := completeConfiguration(&o, service, caBundle, ""); err != nil {
 		return err
 	}
-	roots.ConfigurationOptions = o
-	configuration, err := webhook.RootConfiguration(roots)
+	roots.Options = o
+	configuration, err := register.RootConfiguration(roots)
 	if err != nil {
 		return err
 	}

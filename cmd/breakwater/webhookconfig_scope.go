@@ -5,10 +5,11 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/breakwater-k8s/breakwater/webhook/register"
+
 	"github.com/spf13/pflag"
 
 	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
-	"github.com/breakwater-k8s/breakwater/webhook"
 )
 
 // scopeFlags are the flags for the namespaces in which the API server calls the webhook for removals.
@@ -29,7 +30,7 @@ func (f *scopeFlags) isChanged(flags *pflag.FlagSet) bool {
 }
 
 // complete validates the flags and sets the scope.
-func (f *scopeFlags) complete(o *webhook.ConfigurationOptions, schedule bool) error {
+func (f *scopeFlags) complete(o *register.Options, schedule bool) error {
 	o.Scope = webhookconfig.Scope(f.scope)
 	switch {
 	case !slices.Contains([]webhookconfig.Scope{webhookconfig.ScopeAll, webhookconfig.ScopeProtected}, o.Scope):
@@ -45,7 +46,7 @@ func (f *scopeFlags) complete(o *webhook.ConfigurationOptions, schedule bool) er
 }
 
 // policy returns the policy that keeps the label of namespaces with protectors, and its binding, if a scope depends on the label.
-func (f *scopeFlags) policy(o *webhook.ConfigurationOptions) []any {
+func (f *scopeFlags) policy(o *register.Options) []any {
 	if o.Scope != webhookconfig.ScopeProtected {
 		return nil
 	}

@@ -9,9 +9,9 @@ import (
 	"path"
 	"path/filepath"
 
-	"github.com/spf13/pflag"
+	"github.com/breakwater-k8s/breakwater/webhook/register"
 
-	"github.com/breakwater-k8s/breakwater/webhook"
+	"github.com/spf13/pflag"
 )
 
 const staticHelp = `
@@ -66,11 +66,11 @@ func (s *staticOptions) complete() error {
 
 // write writes the files of objects. It prints their names and the next steps to out.
 func (s *staticOptions) write(out io.Writer, objects []any) error {
-	existing, err := os.ReadFile(filepath.Join(s.folder, webhook.StaticConfigurationFile))
+	existing, err := os.ReadFile(filepath.Join(s.folder, register.StaticConfigurationFile))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("--static: %w", err)
 	}
-	files, err := webhook.StaticFiles(objects, s.path, existing)
+	files, err := register.StaticFiles(objects, s.path, existing)
 	if err != nil {
 		return fmt.Errorf("--static: %w", err)
 	}
@@ -83,7 +83,7 @@ func (s *staticOptions) write(out io.Writer, objects []any) error {
 			return err
 		}
 	}
-	_, err = fmt.Fprintf(out, staticNextSteps, s.path, path.Join(s.path, webhook.StaticConfigurationFile))
+	_, err = fmt.Fprintf(out, staticNextSteps, s.path, path.Join(s.path, register.StaticConfigurationFile))
 	return err
 }
 

@@ -19,8 +19,8 @@ func TestConvertReadsTheCurrentContext(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: "web"},
 		Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: &one, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}},
 	}))
-	wantWords(t, h.mustRun("convert", "--kind", "pdb"), "kind: PodProtector", "name: web namespace: "+h.namespace, "1 PodProtector created from 1 object")
-	_, _, err := runPlugin(t, "", append([]string{"convert", "--kind", "pdb", "--fail-on-warning"}, h.flags...)...)
+	wantWords(t, h.mustRun("convert"), "kind: PodProtector", "name: web namespace: "+h.namespace, "1 PodProtector created from 1 object")
+	_, _, err := runPlugin(t, "", append([]string{"convert", "--fail-on-warning"}, h.flags...)...)
 	exit := cli.ExitError{}
 	if !errors.As(err, &exit) || exit.Code != 2 {
 		t.Errorf("convert exited with %v, want exit code 2", err)

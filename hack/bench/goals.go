@@ -2,7 +2,9 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -85,4 +87,23 @@ func (g goal) verdict(measured float64) string {
 		return "met"
 	}
 	return "**missed**"
+}
+
+// grouped formats a number with three significant digits. Whole numbers get commas.
+func grouped(value float64) string {
+	if value == 0 {
+		return "0"
+	}
+	if places := 2 - int(math.Floor(math.Log10(math.Abs(value)))); places > 0 && value != math.Trunc(value) {
+		text := strconv.FormatFloat(value, 'f', min(places, 4), 64)
+		return strings.TrimRight(strings.TrimRight(text, "0"), ".")
+	}
+	whole := strconv.FormatFloat(math.Abs(math.Round(value)), 'f', 0, 64)
+	for i := len(whole) - 3; i > 0; i -= 3 {
+		whole = whole[:i] + "," + whole[i:]
+	}
+	if value < 0 {
+		return "-" + whole
+	}
+	return whole
 }

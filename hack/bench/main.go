@@ -1,7 +1,6 @@
 // Command bench runs benchmarks and writes their figures to bench-report/: report.json, a flat object of the published
-// figures (docs/reference/performance.md); the full output of each suite; and profiles as text. It prints the goals of performance and
-// whether they are met. With -all it also runs the suites of other figures, and of tables without published figures. With -docs it writes the goals into
-// docs/reference/performance.md, and the figures that grow into docs/reference/growth.md, as tables and plots.
+// figures (docs/reference/performance.md), and the full output of each suite. It prints the goals of performance, as a table for that page, and
+// whether they are met. With -all it also runs the suites of other figures, and of those that show how cost grows (docs/reference/growth.md).
 package main
 
 import (
@@ -21,9 +20,8 @@ import (
 
 func main() {
 	b := bench{out: os.Stdout, folder: "bench-report"}
-	flag.StringVar(&b.only, "only", "", "`pattern` of the suites to run, of all; other suites keep the figures of their last run. NONE runs no suite")
+	flag.StringVar(&b.only, "only", "", "`pattern` of the suites to run, of all; other suites keep the figures of their last run")
 	flag.BoolVar(&b.all, "all", false, "run all suites, also those without goals; names begin with all- if a suite only fills tables of docs")
-	flag.StringVar(&b.docs, "docs", "", "`directory` whose pages, images and profiles are updated (docs)")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	err := b.run(ctx)
@@ -36,9 +34,9 @@ func main() {
 
 // bench is one run of the command.
 type bench struct {
-	out                io.Writer
-	folder, only, docs string
-	all                bool
+	out          io.Writer
+	folder, only string
+	all          bool
 }
 
 // run runs the suites. It reports a failed suite at the end, and keeps its results so far and those of the others.
@@ -47,23 +45,15 @@ func (b *bench) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("-only: %w", err)
 	}
-	profiles, err := filepath.Abs(filepath.Join(b.folder, "profiles"))
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(profiles, 0o755); err != nil {
+	if err := os.MkdirAll(b.folder, 0o755); err != nil {
 		return err
 	}
 	var all []error
-	taken := profiles
-	if b.only == "" && !b.all {
-		taken = "" // each takes a while
-	}
 	for _, s := range suites() {
 		if !chosen.MatchString(s.name) || s.more && b.only == "" && !b.all || ctx.Err() != nil {
 			continue
 		}
-		if err := s.run(ctx, b.out, b.file(s), taken); err != nil {
+		if err := s.run(ctx, b.out, b.file(s)); err != nil {
 			all = append(all, fmt.Errorf("suite %s: %w", s.name, err))
 		}
 	}
@@ -76,9 +66,6 @@ func (b *bench) run(ctx context.Context) error {
 	}
 	if b.only == "" && len(missing) > 0 {
 		all = append(all, fmt.Errorf("no figures for %s", strings.Join(missing, ", ")))
-	}
-	if b.docs != "" {
-		all = append(all, writeDocs(b.docs, records), keepProfiles(profiles, filepath.Join(b.docs, "profiles")))
 	}
 	return errors.Join(all...)
 }

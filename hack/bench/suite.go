@@ -61,8 +61,8 @@ func suites() []suite {
 	}
 }
 
-// run runs the suite and writes its output to the file and to out. It takes profiles unless their folder is empty.
-func (s suite) run(ctx context.Context, out io.Writer, file, profiles string) error {
+// run runs the suite and writes its output to the file and to out.
+func (s suite) run(ctx context.Context, out io.Writer, file string) error {
 	text, err := os.Create(file)
 	if err != nil {
 		return err
@@ -77,18 +77,15 @@ func (s suite) run(ctx context.Context, out io.Writer, file, profiles string) er
 	cmd.Stdout, cmd.Stderr = both, both
 	// GOGC of the caller would reach the programs that are measured.
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(variable string) bool { return strings.HasPrefix(variable, "GOGC=") })
-	cmd.Env = append(cmd.Env, "BREAKWATER_PROFILES="+profiles)
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("go %s: %w", strings.Join(arguments, " "), err)
 	}
 	return nil
 }
 
-const headingBegins = "# suite "
-
 // heading states when a suite ran, and the load of the machine before.
 func heading(name string, at time.Time, load string) string {
-	return fmt.Sprintf("%s%s, %s, load average %s", headingBegins, name, at.UTC().Format("2006-01-02 15:04 UTC"), load)
+	return fmt.Sprintf("# suite %s, %s, load average %s", name, at.UTC().Format("2006-01-02 15:04 UTC"), load)
 }
 
 // loadAverage returns the load average of the last minute; "unknown" where the kernel does not report it.
@@ -103,9 +100,7 @@ func loadAverage() string {
 
 // record holds the results of a suite.
 type record struct {
-	suite suite
-	// heading states when the suite ran.
-	heading string
+	suite   suite
 	results []result
 }
 
@@ -121,9 +116,6 @@ func parseRecord(suite suite, text string) record {
 	r, started := record{suite: suite}, ""
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
-		if rest, found := strings.CutPrefix(line, headingBegins); found {
-			r.heading = rest
-		}
 		found, ok := parse(line)
 		if !ok {
 			found, ok = parse(started + " " + line)

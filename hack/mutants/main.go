@@ -1,6 +1,6 @@
 // Command mutants puts one fault at a time into the safety rules and reports whether the proofs catch it: first the property
-// tests, then the simulation. The tests of the simulation's judge catch faults in the judge. Files are not modified; Go applies
-// the fault as an overlay during the build.
+// tests, then the simulation. The tests of the simulation's judge catch faults in the judge. Sources are not modified; Go applies
+// the fault as an overlay during the build. What caught which fault is written to mutants-report/table.md.
 package main
 
 import (
@@ -110,10 +110,9 @@ func main() {
 		"\"simulation of shards\", corpus or "+
 		"\"properties at length\"; empty: all, until one catches the mutant")
 	only := flag.String("only", "", "`pattern` of the names of the mutants to try")
-	table := flag.String("table", "", "`file` whose table of mutants is updated (docs/concepts/safety.md)")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := run(ctx, os.Stdout, *seeds, *by, *only, *table)
+	err := run(ctx, os.Stdout, *seeds, *by, *only)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
@@ -121,7 +120,7 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, out io.Writer, seeds int, proof, only, table string) error {
+func run(ctx context.Context, out io.Writer, seeds int, proof, only string) error {
 	mutants, err := load(mutantsFile, only)
 	if err != nil {
 		return err
@@ -134,16 +133,13 @@ func run(ctx context.Context, out io.Writer, seeds int, proof, only, table strin
 	if err != nil {
 		return err
 	}
-	by, survived := map[string]string{}, 0
-	for i, m := range mutants {
-		if caught[i] == "" {
-			survived++
-		}
-		by[m.Name] = cmp.Or(caught[i], "nothing")
+	if err := writeTable(tableFile, mutants, caught); err != nil {
+		return err
 	}
-	if table != "" {
-		if err := updateTable(table, by); err != nil {
-			return err
+	survived := 0
+	for _, by := range caught {
+		if by == "" {
+			survived++
 		}
 	}
 	if survived > 0 {
@@ -326,37 +322,18 @@ func (o outcome) failedTest() string {
 
 const (
 	mutantsFile = "hack/mutants/mutants.yaml"
-	tableBegins = "<!-- mutants begin -->\n"
-	tableEnds   = "<!-- mutants end -->"
+	tableFile   = "mutants-report/table.md"
 )
 
-// updateTable writes what caught which mutants to a table. Those that were not tried keep their rows; mutants without a row were never tried.
-func updateTable(file string, caught map[string]string) error {
-	all, err := load(mutantsFile, "")
-	if err != nil {
-		return err
-	}
-	raw, err := os.ReadFile(file)
-	if err != nil {
-		return err
-	}
-	before, rest, found := strings.Cut(string(raw), tableBegins)
-	earlier, after, foundEnd := strings.Cut(rest, tableEnds)
-	if !found || !foundEnd {
-		return fmt.Errorf("%s has no marks for the table", file)
-	}
+// writeTable writes a file with what caught which mutant, in the order of the mutants.
+func writeTable(file string, mutants []mutant, caught []string) error {
 	var text strings.Builder
 	text.WriteString("| rule | fault | caught by |\n| --- | --- | --- |\n")
-	for _, m := range all {
-		row := fmt.Sprintf("| %s | %s | ", m.Rule, m.Name)
-		by, tried := caught[m.Name]
-		if !tried {
-			_, by, tried = strings.Cut(earlier, "\n"+row)
-			by, _, _ = strings.Cut(by, " |\n")
-		}
-		if tried {
-			text.WriteString(row + by + " |\n")
-		}
+	for i, m := range mutants {
+		fmt.Fprintf(&text, "| %s | %s | %s |\n", m.Rule, m.Name, cmp.Or(caught[i], "nothing"))
 	}
-	return os.WriteFile(file, []byte(before+tableBegins+text.String()+tableEnds+after), 0o600)
+	if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
+		return err
+	}
+	return os.WriteFile(file, []byte(text.String()), 0o600)
 }

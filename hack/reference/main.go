@@ -1,5 +1,5 @@
-// Command reference writes docs/reference/api.md from the CustomResourceDefinitions and the constants of api/v1alpha1. Run it
-// with make generate.
+// Command reference writes docs/reference/api.md from the CustomResourceDefinitions and the constants of api/v1alpha1. make
+// references runs it.
 package main
 
 import (

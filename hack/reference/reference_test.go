@@ -12,7 +12,6 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// make verify checks that the page is current. This test checks that it is complete.
 func TestThePageHasEveryFieldOfEveryKind(t *testing.T) {
 	raw, err := page("../../api")
 	if err != nil {

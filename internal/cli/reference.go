@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// ReferenceCommand creates the hidden command with which make generate writes the documentation page of a program.
+// ReferenceCommand creates the hidden command with which make references writes the documentation page of a program.
 func ReferenceCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "reference", Short: "Print all commands and flags as a page of Markdown", Hidden: true, Args: cobra.NoArgs,

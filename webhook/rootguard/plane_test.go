@@ -7,6 +7,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
+	"github.com/breakwater-k8s/breakwater/webhook/register"
+
 	"github.com/prometheus/client_golang/prometheus"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -125,11 +128,11 @@ func (p *fixture) certify() {
 // does. The namespace must have a floor in force.
 func (p *fixture) configure(place core.ClusterIdentity) {
 	p.Helper()
-	configuration, err := webhook.RootConfiguration(webhook.RootOptions{
-		ConfigurationOptions: webhook.ConfigurationOptions{
+	configuration, err := register.RootConfiguration(register.RootOptions{
+		Options: register.Options{
 			Name: p.namespace, Core: place.Core, Namespaces: []string{p.namespace}, TimeoutSeconds: 20,
-			ExemptNamespaces: webhook.DefaultExemptNamespaces(),
-			Endpoint:         webhook.Endpoint{URL: "https://" + p.server.Address(), CABundle: p.authority},
+			ExemptNamespaces: webhookconfig.DefaultExemptNamespaces(),
+			Endpoint:         register.Endpoint{URL: "https://" + p.server.Address(), CABundle: p.authority},
 		},
 		Cells: place.Cells, Kinds: ownerKinds(), OwnNamespace: "breakwater-system",
 	})

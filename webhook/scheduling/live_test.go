@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/breakwater-k8s/breakwater/webhook/register"
+
 	"github.com/google/go-cmp/cmp"
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	admissionv1 "k8s.io/api/admission/v1"
@@ -189,7 +191,7 @@ func TestPodsAreUnchangedWhileWebhookIsUnreachable(t *testing.T) {
 
 func TestFailurePolicyFailRefusesWhileWebhookIsUnreachable(t *testing.T) {
 	p := newFixture(t)
-	p.configure(func(o *webhook.ConfigurationOptions) { o.FailurePolicy = admissionregistrationv1.Fail })
+	p.configure(func(o *register.Options) { o.FailurePolicy = admissionregistrationv1.Fail })
 	p.stop()
 	if err := p.Create(t.Context(), p.pod("web")); err == nil {
 		t.Error("a pod was created although no webhook answered")

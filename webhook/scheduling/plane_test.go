@@ -6,6 +6,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
+	"github.com/breakwater-k8s/breakwater/webhook/register"
+
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -79,16 +82,16 @@ func (p *fixture) certify() {
 
 // configure makes the API server ask about the namespace with the configuration that users get, and waits until it
 // does.
-func (p *fixture) configure(change ...func(*webhook.ConfigurationOptions)) *fixture {
+func (p *fixture) configure(change ...func(*register.Options)) *fixture {
 	p.Helper()
-	options := webhook.ConfigurationOptions{
-		Name: p.namespace + "-a", Cell: p.cell, Namespaces: []string{p.namespace}, ExemptNamespaces: webhook.DefaultExemptNamespaces(), TimeoutSeconds: 20,
-		Endpoint: webhook.Endpoint{URL: "https://" + p.server.Address(), CABundle: p.authority},
+	options := register.Options{
+		Name: p.namespace + "-a", Cell: p.cell, Namespaces: []string{p.namespace}, ExemptNamespaces: webhookconfig.DefaultExemptNamespaces(), TimeoutSeconds: 20,
+		Endpoint: register.Endpoint{URL: "https://" + p.server.Address(), CABundle: p.authority},
 	}
 	for _, c := range change {
 		c(&options)
 	}
-	configuration, err := webhook.SchedulingConfiguration(options)
+	configuration, err := register.SchedulingConfiguration(options)
 	if err != nil {
 		p.Fatal(err)
 	}

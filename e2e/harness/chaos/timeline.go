@@ -23,7 +23,7 @@ func (t timeline) chart() *plot.Chart {
 		Description: fmt.Sprintf("The fault lasts from %.1f s to %.1f s. The floor is %d; at least %d pods stay available, "+
 			"and %d removals leave fewer than the floor.",
 			t.faultBegan.Seconds(), t.faultEnded.Seconds(), t.evidence.Floor, t.judgement.MinAvailable, t.judgement.OverAdmissions),
-		ID: fmt.Sprintf("%s-%d", slug(t.name), t.seed), Width: 960, Height: 380, Background: true, Floor: t.evidence.Floor,
+		Width: 960, Height: 380, Background: true, Floor: t.evidence.Floor,
 		Spans: []plot.Span{{From: t.faultBegan.Seconds(), To: t.faultEnded.Seconds(), Name: "the fault"}},
 		Rows: []plot.Row{
 			t.row("with", "requests admitted", storm.Admitted), t.row("without", "refused", storm.Refused),

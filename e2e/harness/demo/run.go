@@ -120,8 +120,6 @@ type stormRun struct {
 	settled  time.Duration
 	final    int
 	recovery *report.Recovery
-	// ledger is nil without Breakwater.
-	ledger *ledger
 }
 
 // storm runs the storm and returns when it is over and nothing changes any more. The recorder continues.
@@ -137,12 +135,6 @@ func (d *demo) storm(ctx context.Context, app storm.Application, title string) (
 	}
 	first := accident{core: core, namespace: app.Namespace}
 	r := &stormRun{app: app, title: title, recorder: recorder, storm: plan(d.options, first, app.Scope(d.cells), recorder)}
-	if d.breakwater != nil {
-		if r.ledger, err = d.startLedger(ctx, r); err != nil {
-			recorder.Stop()
-			return nil, err
-		}
-	}
 	stop := d.show(ctx, r)
 	defer stop()
 	if err := r.storm.Run(ctx); err != nil {
@@ -170,10 +162,6 @@ func (r *stormRun) result(floor int) report.Run {
 		FinalAvailable: r.final,
 		Recovery:       r.recovery,
 		Timeline:       report.Timeline(verdict.Timeline),
-	}
-	if r.ledger != nil {
-		r.ledger.stop()
-		run.Ledger = r.ledger.entries
 	}
 	run.Refusal, _ = r.storm.Example(storm.Refused)
 	began := r.settled

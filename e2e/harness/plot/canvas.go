@@ -6,13 +6,9 @@ import (
 	"strings"
 )
 
-// Canvas collects the elements of an SVG. All plots draw on one, so that they share colors, fonts and scales. All coordinates are in units
-// of the viewBox.
-type Canvas struct{ out strings.Builder }
-
-// Style is the style of the elements that all plots have: text, panel, grid, axis, strong, floor, mark, badge and number. Colors are readable
-// on a light and on a dark page. The root element has the class "breakwater".
-const Style = `
+// style is the style of text, panel, grid, axis, floor, marks and badges. Colors are readable on a light and on a dark page. The root element
+// has the class "breakwater".
+const style = `
 .breakwater{font:13px system-ui,-apple-system,"Segoe UI",Helvetica,Arial,sans-serif}
 .breakwater text{fill:#3d444d}.breakwater .panel{fill:#fff;stroke:#d1d9e0}.breakwater .strong{fill:#1f2328;font-weight:600}
 .breakwater .grid{stroke:#d1d9e0}.breakwater .axis{stroke:#818b98}
@@ -25,26 +21,23 @@ const Style = `
 .breakwater .badge{fill:#9198a1}.breakwater .number{fill:#0d1117}}
 `
 
-// Printf adds elements. The caller escapes texts that are not constant.
-func (c *Canvas) Printf(format string, arguments ...any) { fmt.Fprintf(&c.out, format, arguments...) }
-
-// String returns all elements.
-func (c *Canvas) String() string { return c.out.String() }
+// printf adds elements. The caller escapes texts that are not constant.
+func (c *Chart) printf(format string, arguments ...any) { fmt.Fprintf(&c.out, format, arguments...) }
 
 // badgeRadius is the radius of the circle of a badge.
 const badgeRadius = 8
 
-// Badge adds a number in a circle around a point.
-func (c *Canvas) Badge(x, y float64, number int) {
-	c.Printf(`<circle class="badge" cx="%.1f" cy="%.1f" r="%d"/><text class="number" x="%.1f" y="%.1f" text-anchor="middle">%d</text>`,
+// badge adds a number in a circle around a point.
+func (c *Chart) badge(x, y float64, number int) {
+	c.printf(`<circle class="badge" cx="%.1f" cy="%.1f" r="%d"/><text class="number" x="%.1f" y="%.1f" text-anchor="middle">%d</text>`,
 		x, y, badgeRadius, x, y+4, number)
 }
 
-// BesideBadge returns the position of a badge for x that does not cover the badge at last: x, or a position to its right.
-func BesideBadge(x, last float64) float64 { return math.Max(x, last+2*badgeRadius+2) }
+// besideBadge returns the position of a badge for x that does not cover the badge at last: x, or a position to its right.
+func besideBadge(x, last float64) float64 { return math.Max(x, last+2*badgeRadius+2) }
 
-// TextWidth estimates the width of a text generously, because the font is not known here.
-func TextWidth(text string) float64 {
+// textWidth estimates the width of a text generously, because the font is not known here.
+func textWidth(text string) float64 {
 	var width float64
 	for _, r := range text {
 		switch {
@@ -59,8 +52,8 @@ func TextWidth(text string) float64 {
 	return width
 }
 
-// Step returns the smallest of 1, 2, 5, 10, 20, 50, ... and their tenths, hundredths, ... that is at least the given number.
-func Step(least float64) float64 {
+// step returns the smallest of 1, 2, 5, 10, 20, 50, ... and their tenths, hundredths, ... that is at least the given number.
+func step(least float64) float64 {
 	base := math.Pow(10, math.Floor(math.Log10(least)))
 	for _, factor := range []float64{1, 2, 5} {
 		if base*factor >= least {
@@ -72,9 +65,9 @@ func Step(least float64) float64 {
 
 // ticks returns at most count+1 round numbers from 0 to most, in whole steps.
 func ticks(most float64, count int) []float64 {
-	step := math.Max(1, Step(most/float64(count)))
+	length := math.Max(1, step(most/float64(count)))
 	var all []float64
-	for tick := 0.0; tick <= most; tick += step {
+	for tick := 0.0; tick <= most; tick += length {
 		all = append(all, tick)
 	}
 	return all

@@ -11,12 +11,9 @@ import (
 
 // Chart is the chart to draw. All coordinates are in the units of its viewBox.
 type Chart struct {
-	Canvas
 	// Title and Description describe the plot for screen readers.
 	Title, Description string
 	Width, Height      float64
-	// ID makes the element ids of several charts in one document unique.
-	ID string
 	// Background draws a panel behind the plot, for an image on a page of unknown color.
 	Background bool
 	// Floor is the number of pods that must stay available. Pods is the minimum height of the plot, in pods.
@@ -27,6 +24,7 @@ type Chart struct {
 	// Rows are drawn below the plot, one row of bars each.
 	Rows []Row
 
+	out                      strings.Builder
 	left, right, top, bottom float64
 	seconds                  float64 // at the right edge
 	pods                     float64 // at the top
@@ -69,7 +67,7 @@ func (c *Chart) SVG() string {
 
 // Draw renders the plot as an element of a page. All texts in it are escaped.
 func (c *Chart) Draw() string {
-	c.Canvas = Canvas{}
+	c.out.Reset()
 	c.left, c.right, c.top = 44, 14, 60
 	_, rows := c.labels()
 	if len(c.Marks) == 0 {
@@ -78,13 +76,13 @@ func (c *Chart) Draw() string {
 	c.bottom = axisHeight + float64(rows+len(c.Rows))*rowHeight + 10
 	c.measure()
 
-	c.Printf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %g %g" role="img" aria-labelledby="%s-title %s-desc" class="breakwater">`,
-		c.Width, c.Height, c.ID, c.ID)
-	c.Printf(`<title id="%s-title">%s</title>`, c.ID, html.EscapeString(c.Title))
-	c.Printf(`<desc id="%s-desc">%s</desc>`, c.ID, html.EscapeString(c.Description))
-	c.Printf(`<style>%s</style>`, chartStyle)
+	c.printf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %g %g" role="img" aria-labelledby="title desc" class="breakwater">`,
+		c.Width, c.Height)
+	c.printf(`<title id="title">%s</title>`, html.EscapeString(c.Title))
+	c.printf(`<desc id="desc">%s</desc>`, html.EscapeString(c.Description))
+	c.printf(`<style>%s</style>`, chartStyle)
 	if c.Background {
-		c.Printf(`<rect class="panel" width="%g" height="%g" rx="8"/>`, c.Width, c.Height)
+		c.printf(`<rect class="panel" width="%g" height="%g" rx="8"/>`, c.Width, c.Height)
 	}
 	c.legend()
 	c.spans()
@@ -93,10 +91,10 @@ func (c *Chart) Draw() string {
 	c.marks()
 	c.rows()
 	for _, line := range c.Lines {
-		c.Printf(`<path class="line %s" d="%s"/>`, line.Class, c.path(line.Points))
+		c.printf(`<path class="line %s" d="%s"/>`, line.Class, c.path(line.Points))
 	}
-	c.Printf(`</svg>`)
-	return c.String()
+	c.printf(`</svg>`)
+	return c.out.String()
 }
 
 // measure computes the scales.
@@ -112,7 +110,7 @@ func (c *Chart) measure() {
 
 // chartStyle defines the colors of the lines: blue and orange are distinguishable with every kind of color vision, and the lines also
 // differ in width.
-const chartStyle = Style + `
+const chartStyle = style + `
 .breakwater .span{fill:#818b98;fill-opacity:.22}.breakwater .bar.with{fill:#0969da;stroke:none}.breakwater .bar.without{fill:#bf5000;stroke:none}
 .breakwater .below{fill:#b3560010}
 .breakwater .line{fill:none;stroke-linejoin:round}
@@ -122,8 +120,6 @@ const chartStyle = Style + `
 .breakwater .below{fill:#f0883e1a}
 .breakwater .without{stroke:#f0883e}.breakwater .with{stroke:#58a6ff}}
 `
-
-func (c *Chart) narrow() bool { return c.Width < 600 }
 
 func (c *Chart) x(seconds float64) float64 {
 	return c.left + seconds/c.seconds*(c.Width-c.left-c.right)
@@ -136,35 +132,29 @@ func (c *Chart) y(pods float64) float64 {
 func (c *Chart) legend() {
 	x := c.left
 	for _, s := range c.Lines {
-		c.Printf(`<path class="line %s" d="M%.1f 20h18"/><text x="%.1f" y="24">%s</text>`, s.Class, x, x+24, html.EscapeString(s.Name))
-		x += 24 + TextWidth(s.Name) + 16
+		c.printf(`<path class="line %s" d="M%.1f 20h18"/><text x="%.1f" y="24">%s</text>`, s.Class, x, x+24, html.EscapeString(s.Name))
+		x += 24 + textWidth(s.Name) + 16
 	}
-	if !c.narrow() {
-		c.Printf(`<text x="%.1f" y="24" text-anchor="end">available pods</text>`, c.Width-c.right)
-	}
+	c.printf(`<text x="%.1f" y="24" text-anchor="end">available pods</text>`, c.Width-c.right)
 }
 
 func (c *Chart) axes() {
 	for _, pods := range ticks(c.pods, 6) {
-		c.Printf(`<path class="grid" d="M%.1f %.1fH%.1f"/><text x="%.1f" y="%.1f" text-anchor="end">%g</text>`,
+		c.printf(`<path class="grid" d="M%.1f %.1fH%.1f"/><text x="%.1f" y="%.1f" text-anchor="end">%g</text>`,
 			c.left, c.y(pods), c.Width-c.right, c.left-8, c.y(pods)+4.5, pods)
 	}
-	count := 12
-	if c.narrow() {
-		count = 6
+	for _, seconds := range ticks(c.seconds, 12) {
+		c.printf(`<text x="%.1f" y="%.1f" text-anchor="middle">%g s</text>`, c.x(seconds), c.y(0)+20, seconds)
 	}
-	for _, seconds := range ticks(c.seconds, count) {
-		c.Printf(`<text x="%.1f" y="%.1f" text-anchor="middle">%g s</text>`, c.x(seconds), c.y(0)+20, seconds)
-	}
-	c.Printf(`<path class="axis" d="M%.1f %.1fH%.1f"/>`, c.left, c.y(0), c.Width-c.right)
+	c.printf(`<path class="axis" d="M%.1f %.1fH%.1f"/>`, c.left, c.y(0), c.Width-c.right)
 }
 
 // floor draws the floor over the grid, and shades the area below it.
 func (c *Chart) floor() {
 	y := c.y(float64(c.Floor))
-	c.Printf(`<rect class="below" x="%.1f" y="%.1f" width="%.1f" height="%.1f"/>`, c.left, y, c.Width-c.left-c.right, c.y(0)-y)
-	c.Printf(`<path class="floor" d="M%.1f %.1fH%.1f"/>`, c.left, y, c.Width-c.right)
-	c.Printf(`<text class="strong" x="%.1f" y="%.1f" text-anchor="end">floor %d</text>`, c.Width-c.right-4, y+16, c.Floor)
+	c.printf(`<rect class="below" x="%.1f" y="%.1f" width="%.1f" height="%.1f"/>`, c.left, y, c.Width-c.left-c.right, c.y(0)-y)
+	c.printf(`<path class="floor" d="M%.1f %.1fH%.1f"/>`, c.left, y, c.Width-c.right)
+	c.printf(`<text class="strong" x="%.1f" y="%.1f" text-anchor="end">floor %d</text>`, c.Width-c.right-4, y+16, c.Floor)
 }
 
 // path draws a line in steps: the number stays the same between two changes.

@@ -26,7 +26,7 @@ func TestLabelsStayInsideThePlot(t *testing.T) {
 		labels, rows := c.labels()
 		last := map[int]float64{}
 		for _, l := range labels {
-			end := l.x + 22 + TextWidth(l.Label)
+			end := l.x + 22 + textWidth(l.Label)
 			if end > width || l.x < last[l.row] || l.row >= rows {
 				t.Errorf("at width %v, label %q runs from %v to %v in row %d of %d; the one before ends at %v", width, l.Label, l.x, end, l.row, rows, last[l.row])
 			}
@@ -39,7 +39,7 @@ func TestBadgesOfCloseMarksDoNotCoverEachOther(t *testing.T) {
 	c := Chart{Width: 110, left: 10, seconds: 100, pods: 10, Marks: []Mark{{Number: 1, Seconds: 20}, {Number: 2, Seconds: 21}, {Number: 3, Seconds: 22}, {Number: 4, Seconds: 90}}}
 	c.marks()
 	var at []string
-	for part := range strings.SplitSeq(c.String(), `<circle class="badge" cx="`) {
+	for part := range strings.SplitSeq(c.out.String(), `<circle class="badge" cx="`) {
 		if x, rest, found := strings.Cut(part, `" cy="-12.0"`); found && rest != "" {
 			at = append(at, x)
 		}
@@ -60,8 +60,8 @@ func TestTicksAreRoundAndFew(t *testing.T) {
 
 func TestStepsAreRound(t *testing.T) {
 	for least, want := range map[float64]float64{0.3: 0.5, 1: 1, 1.1: 2, 7: 10, 349: 500} {
-		if got := Step(least); got != want {
-			t.Errorf("Step(%v) = %v, want %v", least, got, want)
+		if got := step(least); got != want {
+			t.Errorf("step(%v) = %v, want %v", least, got, want)
 		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/breakwater-k8s/breakwater/webhook/register"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -13,7 +15,6 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/simulation/apiserver"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
-	"github.com/breakwater-k8s/breakwater/webhook"
 )
 
 // In the scenarios of DrawScope, the API servers of the workers have removals reviewed only in namespaces with the label that the aggregators set
@@ -32,9 +33,9 @@ type ScopePlan struct {
 // createScope creates the webhook configuration and the namespaces of each worker.
 func (ps *processes) createScope() {
 	for _, c := range ps.env.workers {
-		configuration, err := webhook.Configuration(webhook.ConfigurationOptions{
-			Name: "breakwater", Cell: c.name, Endpoint: webhook.Endpoint{URL: "https://webhook:443"}, TimeoutSeconds: int32(webhookTimeout.Seconds()),
-			ExemptNamespaces: webhook.DefaultExemptNamespaces(), Scope: webhookconfig.ScopeProtected,
+		configuration, err := register.Configuration(register.Options{
+			Name: "breakwater", Cell: c.name, Endpoint: register.Endpoint{URL: "https://webhook:443"}, TimeoutSeconds: int32(webhookTimeout.Seconds()),
+			ExemptNamespaces: webhookconfig.DefaultExemptNamespaces(), Scope: webhookconfig.ScopeProtected,
 		})
 		if err != nil {
 			panic(fmt.Sprintf("simulation: webhook configuration of %s: %v", c.name, err))

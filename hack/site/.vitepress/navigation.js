@@ -35,7 +35,9 @@ const namedIn = (group) => [...group.pages.filter((name) => !isPattern(name)), .
 const named = groups.flatMap(namedIn)
 const seen = new Set(named)
 
-export const pages = list(':(glob)**/*.md', ':(exclude,glob).*/**', ':(exclude,glob)**/testdata/**')
+// The pages of the tree, and those that make references has written, which git ignores.
+const generated = named.filter((page) => existsSync(path.join(root, page)))
+export const pages = [...new Set([...list(':(glob)**/*.md', ':(exclude,glob).*/**', ':(exclude,glob)**/testdata/**'), ...generated])]
 
 // Returns a group of the sidebar. A page belongs to the group that names it, or else to the first group with a matching pattern.
 function sidebarOf({ title: text, fold, pages: names, groups: inner }, depth = 0) {

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/breakwater-k8s/breakwater/internal/cli"
 	"github.com/breakwater-k8s/breakwater/internal/cli/convert"
@@ -25,7 +24,6 @@ type convertFlags struct {
 	recursive     bool
 	from          Cluster
 	allNamespaces bool
-	kinds         []string
 	failOnWarning bool
 	accept        []string
 }
@@ -34,18 +32,14 @@ type convertFlags struct {
 func Convert(program string, from Cluster) *cobra.Command {
 	f := &convertFlags{from: from}
 	command := &cobra.Command{
-		Use:   "convert [-f FILE|DIR|-]... [--kubeconfig FILE] [--context CONTEXT] [-n NAMESPACE|-A] [--kind KIND,...]",
-		Short: "Convert PodDisruptionBudgets and similar objects to PodProtectors, and scheduling policies of kupid to ours",
-		Long: fmt.Sprintf(`Converts PodDisruptionBudgets (pdb), PodUnavailableBudgets of OpenKruise (pub) and PodProtectors of Podseidon (podseidon) to
-PodProtectors of Breakwater, and the scheduling policies of kupid (kupid) to those of Breakwater. The command reads files (-f: YAML,
-JSON, Lists), or else objects of a cluster, and writes YAML for kubectl apply to standard output. It changes nothing in any cluster.
+		Use:   "convert [-f FILE|DIR|-]... [--kubeconfig FILE] [--context CONTEXT] [-n NAMESPACE|-A]",
+		Short: "Convert PodDisruptionBudgets to PodProtectors",
+		Long: fmt.Sprintf(`Converts PodDisruptionBudgets to PodProtectors. The command reads files (-f: YAML, JSON, Lists), or else a cluster, and writes YAML for
+kubectl apply to standard output. It changes nothing in any cluster.
 
 A warning on standard error reports each difference in meaning between an object and its source, and each object that cannot be
 converted. Read the warnings: docs/how-to/migrate.md explains their reasons. With --fail-on-warning, the command writes nothing and exits
-with %d if there is a warning whose reason --accept does not name.
-
-Convert all kinds together: if several objects have the same name, the first keeps it, in the order pdb, pub, podseidon. The others
-get the suffix -pub or -podseidon.`, ExitWarnings),
+with %d if there is a warning whose reason --accept does not name.`, ExitWarnings),
 		Example: strings.ReplaceAll(`  breakwater convert -f manifests/ > protectors.yaml
   helm template shop | breakwater convert -f - --fail-on-warning --accept EvictionsOnly,OneCluster,UnhealthyPods
   breakwater convert --context worker-1 -A | kubectl --context core apply --dry-run=server -f -`, "breakwater convert", program+" convert"),
@@ -59,22 +53,17 @@ get the suffix -pub or -podseidon.`, ExitWarnings),
 		"`file` to read, folder with .yaml, .yml and .json files, or - for standard input; may be repeated")
 	flags.BoolVarP(&f.recursive, "recursive", "R", false, "also read the subfolders of -f")
 	flags.BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "read all namespaces of the cluster")
-	flags.StringSliceVar(&f.kinds, "kind", nil, "`kinds` to convert: pdb, pub, podseidon, kupid; empty: all")
 	flags.BoolVar(&f.failOnWarning, "fail-on-warning", false, fmt.Sprintf("write nothing and exit with %d if there is a warning", ExitWarnings))
 	flags.StringSliceVar(&f.accept, "accept", nil, "`reasons` of warnings that --fail-on-warning accepts, such as EvictionsOnly")
 	return command
 }
 
 func (f *convertFlags) run(ctx context.Context, in io.Reader, out, log io.Writer) error {
-	kinds, err := f.wantedKinds()
-	if err != nil {
-		return err
-	}
 	accepted, err := f.acceptedReasons()
 	if err != nil {
 		return err
 	}
-	sources, notes, err := f.read(ctx, in, kinds)
+	sources, notes, err := f.read(ctx, in)
 	if err != nil {
 		return err
 	}
@@ -100,24 +89,6 @@ func (f *convertFlags) run(ctx context.Context, in io.Reader, out, log io.Writer
 	return nil
 }
 
-// wantedKinds parses --kind. It accepts an alias, or the kind or resource name of the API.
-func (f *convertFlags) wantedKinds() ([]convert.Kind, error) {
-	if len(f.kinds) == 0 {
-		return convert.Kinds(), nil
-	}
-	var wanted []convert.Kind
-	for _, name := range f.kinds {
-		found := slices.DeleteFunc(convert.Kinds(), func(k convert.Kind) bool {
-			return !strings.EqualFold(name, k.Alias) && !strings.EqualFold(name, k.Kind) && !strings.EqualFold(name, k.Resource)
-		})
-		if len(found) == 0 {
-			return nil, fmt.Errorf("--kind %q: want pdb, pub, podseidon or kupid", name)
-		}
-		wanted = append(wanted, found...)
-	}
-	return wanted, nil
-}
-
 func (f *convertFlags) acceptedReasons() ([]convert.Reason, error) {
 	var accepted []convert.Reason
 	for _, name := range f.accept {
@@ -131,24 +102,16 @@ func (f *convertFlags) acceptedReasons() ([]convert.Reason, error) {
 }
 
 // read returns the objects of files or of a cluster, and notes about them.
-func (f *convertFlags) read(ctx context.Context, in io.Reader, kinds []convert.Kind) ([]convert.Source, []string, error) {
+func (f *convertFlags) read(ctx context.Context, in io.Reader) ([]convert.Source, []string, error) {
 	if f.from.NamespaceFlag() != "" && f.allNamespaces {
 		return nil, nil, errors.New("set either --namespace or --all-namespaces")
 	}
 	if len(f.files) == 0 {
-		return f.list(ctx, kinds)
+		return f.list(ctx)
 	}
 	if f.from.IsSelected() || f.from.NamespaceFlag() != "" || f.allNamespaces {
 		return nil, nil, errors.New("--filename reads files, and --kubeconfig, --context, --namespace and --all-namespaces select objects of a cluster: set " +
 			"one or the other")
 	}
-	sources, notes, err := ReadFiles(f.files, f.recursive, in)
-	if err != nil || len(f.kinds) == 0 {
-		return sources, notes, err
-	}
-	wanted := func(gk schema.GroupKind) bool {
-		isKind := func(k convert.Kind) bool { return k.GroupKind == gk }
-		return slices.ContainsFunc(kinds, isKind) || !slices.ContainsFunc(convert.Kinds(), isKind)
-	}
-	return slices.DeleteFunc(sources, func(s convert.Source) bool { return !wanted(s.Object.GroupVersionKind().GroupKind()) }), notes, nil
+	return readFiles(f.files, f.recursive, in)
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/cli/convert"
 )
 
-// ReadFiles reads files, the files of folders in the order of their names, and standard input for "-".
-func ReadFiles(paths []string, recursive bool, in io.Reader) (sources []convert.Source, notes []string, err error) {
+// readFiles reads files, the files of folders in the order of their names, and standard input for "-".
+func readFiles(paths []string, recursive bool, in io.Reader) (sources []convert.Source, notes []string, err error) {
 	for _, path := range paths {
 		if path == "-" {
 			raw, err := io.ReadAll(in)

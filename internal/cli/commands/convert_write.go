@@ -12,34 +12,23 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/printable"
 )
 
-// writeManifests writes the result as input for kubectl apply, protectors first.
+// writeManifests writes the result as input for kubectl apply.
 func writeManifests(w io.Writer, result *convert.Result) error {
 	for i := range result.Protectors {
 		p := &result.Protectors[i]
-		if err := writeManifest(w, p.From, p.Manifest); err != nil {
+		manifest, err := p.Manifest()
+		if err != nil {
 			return err
 		}
-	}
-	for i := range result.Policies {
-		p := &result.Policies[i]
-		if err := writeManifest(w, p.From, p.Manifest); err != nil {
+		raw, err := printable.YAML(manifest)
+		if err != nil {
+			return fmt.Errorf("write the conversion of %s: %w", p.From, err)
+		}
+		if _, err := fmt.Fprintf(w, "---\n# From %s.\n%s", printable.Line(formatRef(p.From)), raw); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func writeManifest(w io.Writer, from convert.Ref, of func() (map[string]any, error)) error {
-	manifest, err := of()
-	if err != nil {
-		return err
-	}
-	raw, err := printable.YAML(manifest)
-	if err != nil {
-		return fmt.Errorf("write the conversion of %s: %w", from, err)
-	}
-	_, err = fmt.Fprintf(w, "---\n# From %s.\n%s", printable.Line(FormatRef(from)), raw)
-	return err
 }
 
 // warningKey is the key by which warnings are grouped.
@@ -82,7 +71,7 @@ func warningText(warnings []convert.Warning, accepted []convert.Reason) (text st
 // objectNames names the objects of a warning, at most three of them individually.
 func objectNames(about []convert.Ref) string {
 	if len(about) == 1 {
-		return FormatRef(about[0])
+		return formatRef(about[0])
 	}
 	var names []string
 	for _, ref := range about[:min(3, len(about))] {
@@ -95,8 +84,8 @@ func objectNames(about []convert.Ref) string {
 	return fmt.Sprintf("%s (%s%s), each", printable.Count(len(about), about[0].Title), strings.Join(names, ", "), suffix)
 }
 
-// FormatRef formats an object and where it was read.
-func FormatRef(ref convert.Ref) string {
+// formatRef formats an object and where it was read.
+func formatRef(ref convert.Ref) string {
 	if ref.Origin == "" {
 		return ref.String()
 	}
@@ -117,9 +106,5 @@ func conversionNotes(sources []convert.Source, result *convert.Result) []string 
 	if len(skipped) > 0 {
 		notes = append(notes, "skipped objects that are not converted: "+strings.Join(skipped, ", "))
 	}
-	made := printable.Count(len(result.Protectors), "PodProtector")
-	if n := len(result.Policies); n > 0 {
-		made += " and " + printable.Count(n, "scheduling policy")
-	}
-	return append(notes, fmt.Sprintf("%s created from %s", made, printable.Count(len(sources)-len(result.Skipped), "object")))
+	return append(notes, fmt.Sprintf("%s created from %s", printable.Count(len(result.Protectors), "PodProtector"), printable.Count(len(sources)-len(result.Skipped), "object")))
 }

@@ -1,20 +1,25 @@
-// Package convert converts budgets of other systems to PodProtectors, and their scheduling policies to those of Breakwater. It warns
-// where the result behaves differently.
+// Package convert converts PodDisruptionBudgets to PodProtectors. It warns where the result behaves differently.
 //
-// It is pure: it takes objects, and returns protectors, policies and warnings.
+// It is pure: it takes objects, and returns protectors and warnings.
 package convert
 
 import (
-	"cmp"
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/selectors"
+	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 )
 
 // Source is an input of a conversion.
@@ -24,111 +29,136 @@ type Source struct {
 	Origin string
 }
 
-// Protector is a PodProtector and the object that it was converted from.
+// Protector is a PodProtector and the budget that it was converted from.
 type Protector struct {
 	v1alpha1.PodProtector
 	From Ref
+}
+
+// Manifest returns the protector as a user would write it, without empty fields.
+func (p *Protector) Manifest() (map[string]any, error) {
+	manifest, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&p.PodProtector)
+	if err != nil {
+		return nil, fmt.Errorf("write PodProtector %s: %w", p.Name, err)
+	}
+	delete(manifest, "status")
+	unstructured.RemoveNestedField(manifest, "metadata", "creationTimestamp")
+	unstructured.RemoveNestedField(manifest, "spec", "admissionHistory")
+	return manifest, nil
 }
 
 // Result is the result of a conversion.
 type Result struct {
 	// Protectors are sorted by namespace and name, which are unique.
 	Protectors []Protector
-	// Policies are sorted by kind, namespace and name, which are unique.
-	Policies []Policy
-	// Warnings are sorted by the objects that they are about, kind by kind.
+	// Warnings are sorted by the objects that they are about.
 	Warnings []Warning
-	// Skipped are the objects of kinds that are not converted, in input order, except for the workloads that targetRefs name.
+	// Skipped are the objects that are no PodDisruptionBudgets, in input order.
 	Skipped []Ref
 }
 
 // Convert converts all sources together. The result does not depend on their order, except for objects that occur several times: the
 // first one is used.
 func Convert(sources []Source) Result {
-	var (
-		result   Result
-		drafts   []draft
-		policies []policyDraft
-	)
-	for _, kind := range Kinds() {
-		for _, source := range sourcesOf(kind, sources) {
-			r := &conversion{from: refOf(kind.Title, source)}
-			if kind.policy != nil {
-				policies = r.appendPolicy(policies, kind, source.Object)
-			} else if protector, ok := r.read(kind, source.Object); ok {
-				drafts = append(drafts, draft{protector: protector, conversion: r, kind: kind})
-			}
-			if r.isRejected() { // the steps below add the warnings of the others
-				result.Warnings = append(result.Warnings, r.warnings...)
-			}
+	var result Result
+	var budgets []Source
+	for _, source := range sources {
+		if source.Object.GroupVersionKind().GroupKind() == policyv1.SchemeGroupVersion.WithKind(budgetKind).GroupKind() {
+			budgets = append(budgets, source)
+		} else {
+			result.Skipped = append(result.Skipped, refOf(titleOf(source), source))
 		}
 	}
-	warnContradictions(policies)
-	for i := range policies {
-		result.Policies = append(result.Policies, policies[i].Policy)
-		result.Warnings = append(result.Warnings, policies[i].conversion.warnings...)
+	slices.SortStableFunc(budgets, func(a, b Source) int { return refOf("", a).compare(refOf("", b)) })
+	var drafts []draft
+	for _, source := range budgets {
+		c := &conversion{from: refOf(budgetKind, source)}
+		if protector, ok := c.read(source.Object); ok {
+			drafts = append(drafts, draft{protector: protector, conversion: c})
+		} else {
+			result.Warnings = append(result.Warnings, c.warnings...)
+		}
 	}
 	drafts = dropDuplicates(drafts, &result)
-	makeNamesUnique(drafts)
-	warnOverlaps(drafts, targets(sources))
+	warnOverlaps(drafts)
 	for i := range drafts {
 		result.Protectors = append(result.Protectors, Protector{PodProtector: drafts[i].protector, From: drafts[i].conversion.from})
 		result.Warnings = append(result.Warnings, drafts[i].conversion.warnings...)
 	}
-	slices.SortFunc(result.Protectors, func(a, b Protector) int {
-		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
-	})
 	slices.SortStableFunc(result.Warnings, func(a, b Warning) int { return a.About.compare(b.About) })
-	result.Skipped = skippedRefs(sources, drafts)
 	return result
 }
 
-// draft is a protector that later steps can still change.
+// titleOf names the kind of an object that is not converted.
+func titleOf(source Source) string {
+	gvk := source.Object.GroupVersionKind()
+	if gvk.Group == v1alpha1.GroupVersion.Group {
+		return "Breakwater's own " + gvk.Kind
+	}
+	return gvk.Kind
+}
+
+// draft is a protector that later steps can still drop.
 type draft struct {
 	protector  v1alpha1.PodProtector
 	conversion *conversion
-	kind       Kind
 }
 
-// sourcesOf returns the sources of a kind, sorted by namespace and name. The sort is stable.
-func sourcesOf(kind Kind, sources []Source) []Source {
-	var found []Source
-	for _, source := range sources {
-		if source.Object.GroupVersionKind().GroupKind() == kind.GroupKind {
-			found = append(found, source)
-		}
+// read converts a budget to a PodProtector, or records why it cannot.
+func (c *conversion) read(object *unstructured.Unstructured) (v1alpha1.PodProtector, bool) {
+	protector := v1alpha1.PodProtector{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "PodProtector"},
+		ObjectMeta: metadataOf(object),
 	}
-	slices.SortStableFunc(found, func(a, b Source) int {
-		return cmp.Or(strings.Compare(a.Object.GetNamespace(), b.Object.GetNamespace()), strings.Compare(a.Object.GetName(), b.Object.GetName()))
-	})
-	return found
+	fields, given := object.Object["spec"].(map[string]any)
+	wrong := validation.IsDNS1123Subdomain(object.GetName())
+	switch version := object.GroupVersionKind().Version; {
+	case version != policyv1.SchemeGroupVersion.Version:
+		c.reject(Malformed, "API version %q is unknown; the known version is %s", version, policyv1.SchemeGroupVersion.Version)
+		return protector, false
+	case len(wrong) > 0:
+		c.reject(Malformed, "its name %q is invalid: %s", object.GetName(), wrong[0])
+		return protector, false
+	case !given:
+		c.reject(Malformed, "it has no spec")
+		return protector, false
+	}
+	budget, ok := c.decode(fields)
+	if !ok {
+		return protector, false
+	}
+	if protector.Spec, ok = c.spec(budget); !ok {
+		return protector, false
+	}
+	if owner := metav1.GetControllerOf(object); owner != nil {
+		c.warn(DoesNotFollow, "%s %s writes it, but will not write the protector: update that yourself when this object changes", owner.Kind, owner.Name)
+	}
+	if slices.Contains(webhookconfig.DefaultExemptNamespaces(), object.GetNamespace()) {
+		c.warn(ExemptNamespace, "Breakwater's webhook configurations leave out namespace %s, so that the protector denies no removal there: keep the %s",
+			object.GetNamespace(), budgetKind)
+	}
+	return protector, true
 }
 
-func skippedRefs(sources []Source, drafts []draft) []Ref {
-	convertible := map[schema.GroupKind]bool{}
-	for _, kind := range Kinds() {
-		convertible[kind.GroupKind] = true
+// decode decodes the spec of a budget. It warns about unknown fields, because the effect of omitting them is unknown.
+func (c *conversion) decode(fields map[string]any) (policyv1.PodDisruptionBudgetSpec, bool) {
+	var budget policyv1.PodDisruptionBudgetSpec
+	err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(fields, &budget, true)
+	if strict, ok := runtime.AsStrictDecodingError(err); ok {
+		c.warn(Ignored, "its spec has unknown fields, which were left out: %s", oneLine(errors.Join(strict.Errors()...)))
+		return budget, true
 	}
-	targeted := map[workload]bool{}
-	for i := range drafts {
-		targeted[targetOf(&drafts[i])] = true
+	if err != nil {
+		c.reject(Malformed, "its spec cannot be read: %s", oneLine(err))
+		return budget, false
 	}
-	var refs []Ref
-	for _, source := range sources {
-		gvk := source.Object.GroupVersionKind()
-		if convertible[gvk.GroupKind()] || targeted[workload{gvk.GroupKind(), id{source.Object.GetNamespace(), source.Object.GetName()}}] {
-			continue
-		}
-		title := gvk.Kind
-		if gvk.Group == v1alpha1.GroupVersion.Group {
-			title = "Breakwater's own " + gvk.Kind
-		}
-		refs = append(refs, refOf(title, source))
-	}
-	return refs
+	return budget, true
 }
 
-// dropDuplicates keeps the first of the drafts that were converted from objects with the same name. The meaning of several is
+// oneLine returns the text of an error without line breaks.
+func oneLine(err error) string { return strings.Join(strings.Fields(fmt.Sprint(err)), " ") }
+
+// dropDuplicates keeps the first of the drafts that were converted from budgets with the same name. The meaning of several is
 // ambiguous: they can be two versions of one file, or objects of two clusters, whose numbers add up.
 func dropDuplicates(drafts []draft, result *Result) []draft {
 	var kept []draft
@@ -139,10 +169,13 @@ func dropDuplicates(drafts []draft, result *Result) []draft {
 			continue
 		}
 		const remedy = "only the first was converted; if they are from several clusters, its numbers must cover all of them"
-		switch first := &kept[last]; {
-		case !equality.Semantic.DeepEqual(first.protector.Spec, d.protector.Spec):
+		isNumber := func(amount *intstr.IntOrString) bool {
+			return amount != nil && amount.Type == intstr.Int && amount.IntVal > 0
+		}
+		switch first, spec := &kept[last], &d.protector.Spec; {
+		case !equality.Semantic.DeepEqual(first.protector.Spec, *spec):
 			d.conversion.reject(Repeated, "it was read before%s, with a different spec; %s", first.conversion.from.originSuffix(), remedy)
-		case hasAdditiveNumbers(&d):
+		case isNumber(spec.MinAvailable) || isNumber(spec.MaxUnavailable):
 			d.conversion.reject(Repeated, "it was read before%s, with the same numbers; %s", first.conversion.from.originSuffix(), remedy)
 		default:
 			continue
@@ -152,12 +185,19 @@ func dropDuplicates(drafts []draft, result *Result) []draft {
 	return kept
 }
 
-// hasAdditiveNumbers reports whether the same object in two clusters means more pods than in one.
-func hasAdditiveNumbers(d *draft) bool {
-	number := func(amount *intstr.IntOrString) bool {
-		return amount != nil && amount.Type == intstr.Int && amount.IntVal > 0
+// warnOverlaps warns about protectors that can cover the same pods.
+func warnOverlaps(drafts []draft) {
+	before := map[string][]int{}
+	covered := make([]selectors.Coverage, len(drafts))
+	for i := range drafts {
+		d := &drafts[i]
+		covered[i], _ = selectors.CoverageOf(&d.protector.Spec, nil) // its selector was compiled before
+		for _, j := range before[d.protector.Namespace] {
+			if covered[i].Overlaps(covered[j]) {
+				d.conversion.warn(BothMustAdmit, "it can cover the same pods as %s: both are converted, and a removal of such a pod needs budget of both",
+					drafts[j].conversion.from)
+			}
+		}
+		before[d.protector.Namespace] = append(before[d.protector.Namespace], i)
 	}
-	isPerCluster := slices.ContainsFunc(d.conversion.warnings, func(w Warning) bool { return w.Reason == OneCluster })
-	spec := &d.protector.Spec
-	return isPerCluster && (number(spec.MinAvailable) || number(spec.MaxUnavailable) || spec.ExpectedReplicas != nil)
 }

@@ -41,7 +41,7 @@ func isToolKey(key string) bool {
 	domain, _, _ := strings.Cut(key, "/")
 	for _, tool := range []string{
 		"kubectl.kubernetes.io", "applyset.kubernetes.io", "config.kubernetes.io", "config.k8s.io",
-		"helm.sh", "argoproj.io", "fluxcd.io", "cattle.io", "kruise.io", podseidonGroup, kupidGroup, "resources.gardener.cloud", "breakwater.dev",
+		"helm.sh", "argoproj.io", "fluxcd.io", "cattle.io", "resources.gardener.cloud", "breakwater.dev",
 	} {
 		if domain == tool || strings.HasSuffix(domain, "."+tool) {
 			return true

@@ -3,7 +3,6 @@ package convert
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -26,48 +25,27 @@ const (
 	NothingToSpare Reason = "NothingToSpare"
 	// PercentageBase: the base of the floor is a different number.
 	PercentageBase Reason = "PercentageBase"
-	// Retained: the protector outlives the workload.
-	Retained Reason = "Retained"
-	// ExemptNotCounted: the source counts exempt pods towards its floor, the protector does not.
-	ExemptNotCounted Reason = "ExemptNotCounted"
 	// DoesNotFollow: a controller writes the source, and will not write the protector.
 	DoesNotFollow Reason = "DoesNotFollow"
 	// BothMustAdmit: another protector can cover the same pods.
 	BothMustAdmit Reason = "BothMustAdmit"
-	// PodsAlone: the source modifies workload templates, the policy modifies pods.
-	PodsAlone Reason = "PodsAlone"
-	// DaemonSets: node constraints do not affect the pods of DaemonSets.
-	DaemonSets Reason = "DaemonSets"
-	// KeepsOwn: a pod keeps its own constraints if no node satisfies them together with the policy's.
-	KeepsOwn Reason = "KeepsOwn"
-	// Contradicts: a part of the policy is not applied, because it contradicts the policy itself or one that takes precedence.
-	Contradicts Reason = "Contradicts"
-	// Renamed: another object has the name.
-	Renamed Reason = "Renamed"
 	// Ignored: a part of the source had no effect there, or has none here.
 	Ignored Reason = "Ignored"
-	// OutOfRange: a number was limited to the range that the protector allows.
-	OutOfRange Reason = "OutOfRange"
 	// Repeated: the source was given several times.
 	Repeated Reason = "Repeated"
-	// ProtectsNothing: the source protects no pod or no operation.
+	// ProtectsNothing: the source protects no pod.
 	ProtectsNothing Reason = "ProtectsNothing"
-	// ChoosesNothing: the source matches no pod.
-	ChoosesNothing Reason = "ChoosesNothing"
-	// AddsNothing: the source adds nothing to pods.
-	AddsNothing Reason = "AddsNothing"
 	// Malformed: the source is invalid.
 	Malformed Reason = "Malformed"
-	// NotPossible: no protector or policy can express the same.
+	// NotPossible: no protector can express the same.
 	NotPossible Reason = "NotPossible"
 )
 
 // Reasons returns all reasons, in the order in which docs/how-to/migrate.md explains them.
 func Reasons() []Reason {
 	return []Reason{
-		EvictionsOnly, LabelsMove, ExemptNamespace, OneCluster, UnhealthyPods, NothingToSpare, PercentageBase, Retained, ExemptNotCounted, DoesNotFollow,
-		BothMustAdmit, PodsAlone, DaemonSets, KeepsOwn, Contradicts, Renamed, Ignored, OutOfRange, Repeated, ProtectsNothing, ChoosesNothing,
-		AddsNothing, Malformed, NotPossible,
+		EvictionsOnly, LabelsMove, ExemptNamespace, OneCluster, UnhealthyPods, NothingToSpare, PercentageBase, DoesNotFollow, BothMustAdmit, Ignored,
+		Repeated, ProtectsNothing, Malformed, NotPossible,
 	}
 }
 
@@ -82,7 +60,7 @@ type Warning struct {
 
 // Ref names an object in messages.
 type Ref struct {
-	// Title is the kind, with the name of its system if needed.
+	// Title is the kind.
 	Title           string
 	Namespace, Name string
 	// Origin is where the object was read. It is empty for a cluster.
@@ -118,21 +96,14 @@ func refOf(title string, source Source) Ref {
 type conversion struct {
 	from     Ref
 	warnings []Warning
-	// generated reports whether the name equals the one that Breakwater's generator uses for a protector of the same workload.
-	generated bool
 }
 
 // warn records a difference between the source and the result.
-func (r *conversion) warn(reason Reason, format string, args ...any) {
-	r.warnings = append(r.warnings, Warning{About: r.from, Reason: reason, Message: fmt.Sprintf(format, args...)})
-}
-
-// isRejected reports whether the object was not converted.
-func (r *conversion) isRejected() bool {
-	return slices.ContainsFunc(r.warnings, func(w Warning) bool { return w.NotConverted })
+func (c *conversion) warn(reason Reason, format string, args ...any) {
+	c.warnings = append(c.warnings, Warning{About: c.from, Reason: reason, Message: fmt.Sprintf(format, args...)})
 }
 
 // reject records why the object was not converted. It discards earlier warnings of the object.
-func (r *conversion) reject(reason Reason, format string, args ...any) {
-	r.warnings = []Warning{{About: r.from, Reason: reason, Message: fmt.Sprintf(format, args...), NotConverted: true}}
+func (c *conversion) reject(reason Reason, format string, args ...any) {
+	c.warnings = []Warning{{About: c.from, Reason: reason, Message: fmt.Sprintf(format, args...), NotConverted: true}}
 }

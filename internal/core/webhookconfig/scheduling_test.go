@@ -3,21 +3,22 @@ package webhookconfig_test
 import (
 	"testing"
 
+	"github.com/breakwater-k8s/breakwater/webhook/register"
+
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
 	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
-	"github.com/breakwater-k8s/breakwater/webhook"
 )
 
 func TestSchedulingWebhooks(t *testing.T) {
-	scheduling := func(cell string, endpoint webhook.Endpoint) admissionregistrationv1.MutatingWebhookConfiguration {
-		c, err := webhook.SchedulingConfiguration(webhook.ConfigurationOptions{Cell: cell, Endpoint: endpoint})
+	scheduling := func(cell string, endpoint register.Endpoint) admissionregistrationv1.MutatingWebhookConfiguration {
+		c, err := register.SchedulingConfiguration(register.Options{Cell: cell, Endpoint: endpoint})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return *c
 	}
-	byURL, byService := webhook.Endpoint{URL: "https://b:9443"}, webhook.Endpoint{ServiceNamespace: "b", ServiceName: "webhook", ServicePort: 443}
+	byURL, byService := register.Endpoint{URL: "https://b:9443"}, register.Endpoint{ServiceNamespace: "b", ServiceName: "webhook", ServicePort: 443}
 	other := scheduling("a", byURL)
 	address := "https://b:9443/mutate"
 	nowhere := scheduling("a", byURL)

@@ -4,26 +4,27 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/breakwater-k8s/breakwater/webhook/register"
+
 	"github.com/google/go-cmp/cmp"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
-	"github.com/breakwater-k8s/breakwater/webhook"
 )
 
 type configuration = admissionregistrationv1.ValidatingWebhookConfiguration
 
 // configured returns the generated configuration for a cell.
-func configured(t *testing.T, change func(*webhook.ConfigurationOptions)) configuration {
+func configured(t *testing.T, change func(*register.Options)) configuration {
 	t.Helper()
-	options := webhook.ConfigurationOptions{
-		Name: "breakwater", Cell: "a", Endpoint: webhook.Endpoint{URL: "https://b:9443"}, TimeoutSeconds: 10,
-		ExemptNamespaces: webhook.DefaultExemptNamespaces(),
+	options := register.Options{
+		Name: "breakwater", Cell: "a", Endpoint: register.Endpoint{URL: "https://b:9443"}, TimeoutSeconds: 10,
+		ExemptNamespaces: webhookconfig.DefaultExemptNamespaces(),
 	}
 	change(&options)
-	c, err := webhook.Configuration(options)
+	c, err := register.Configuration(options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +33,7 @@ func configured(t *testing.T, change func(*webhook.ConfigurationOptions)) config
 
 func TestWeaknesses(t *testing.T) {
 	hook := func(change func(*admissionregistrationv1.ValidatingWebhook)) configuration {
-		c := configured(t, func(*webhook.ConfigurationOptions) {})
+		c := configured(t, func(*register.Options) {})
 		change(&c.Webhooks[0])
 		return c
 	}
@@ -43,7 +44,7 @@ func TestWeaknesses(t *testing.T) {
 				metav1.LabelSelectorRequirement{Key: key, Operator: operator, Values: values})
 		})
 	}
-	good := configured(t, func(*webhook.ConfigurationOptions) {})
+	good := configured(t, func(*register.Options) {})
 	for claim, test := range map[string]struct {
 		configurations []configuration
 		namespaces     []string
@@ -51,12 +52,12 @@ func TestWeaknesses(t *testing.T) {
 		weak           string
 	}{
 		"the configuration of the chart":                     {configurations: []configuration{good}},
-		"the configuration of the chart for some namespaces": {[]configuration{configured(t, func(o *webhook.ConfigurationOptions) { o.Namespaces = []string{"x", "y"} })}, []string{"x", "y"}, false, ""},
-		"the configuration of the chart with a Service": {configurations: []configuration{configured(t, func(o *webhook.ConfigurationOptions) {
-			o.Endpoint = webhook.Endpoint{ServiceNamespace: "s", ServiceName: "s", ServicePort: 443}
+		"the configuration of the chart for some namespaces": {[]configuration{configured(t, func(o *register.Options) { o.Namespaces = []string{"x", "y"} })}, []string{"x", "y"}, false, ""},
+		"the configuration of the chart with a Service": {configurations: []configuration{configured(t, func(o *register.Options) {
+			o.Endpoint = register.Endpoint{ServiceNamespace: "s", ServiceName: "s", ServicePort: 443}
 		})}},
 		"none":                             {missing: true},
-		"a webhook of another cell":        {configurations: []configuration{configured(t, func(o *webhook.ConfigurationOptions) { o.Cell = "b" })}, missing: true},
+		"a webhook of another cell":        {configurations: []configuration{configured(t, func(o *register.Options) { o.Cell = "b" })}, missing: true},
 		"a correct webhook and a weak one": {configurations: []configuration{hook(func(h *admissionregistrationv1.ValidatingWebhook) { h.FailurePolicy = &ignore }), good}},
 		"failurePolicy Ignore":             {configurations: []configuration{hook(func(h *admissionregistrationv1.ValidatingWebhook) { h.FailurePolicy = &ignore })}, weak: "failurePolicy Ignore"},
 		"no evictions":                     {configurations: []configuration{hook(func(h *admissionregistrationv1.ValidatingWebhook) { h.Rules = h.Rules[:1] })}, weak: "CREATE of pods/eviction"},

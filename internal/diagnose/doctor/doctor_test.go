@@ -13,6 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
+	"github.com/breakwater-k8s/breakwater/webhook/register"
+
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -21,7 +24,6 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/doctor"
-	"github.com/breakwater-k8s/breakwater/webhook"
 )
 
 var now = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
@@ -127,9 +129,9 @@ func pod(component, image string, ready bool) corev1.Pod {
 // healthy returns a reading without problems.
 func healthy(t *testing.T, trusted *signer) *doctor.Inspection {
 	t.Helper()
-	configuration, err := webhook.Configuration(webhook.ConfigurationOptions{
-		Name: "breakwater", Cell: "a", Endpoint: webhook.Endpoint{URL: "https://hook:9443", CABundle: trusted.bundle()}, TimeoutSeconds: 10,
-		ExemptNamespaces: webhook.DefaultExemptNamespaces(),
+	configuration, err := register.Configuration(register.Options{
+		Name: "breakwater", Cell: "a", Endpoint: register.Endpoint{URL: "https://hook:9443", CABundle: trusted.bundle()}, TimeoutSeconds: 10,
+		ExemptNamespaces: webhookconfig.DefaultExemptNamespaces(),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -52,7 +52,7 @@ func checkKeys(where string, read Result[[]Labeled]) []Finding {
 	for _, text := range order {
 		sentence, remedy, _ := strings.Cut(text, ". ")
 		if remedy == "" {
-			remedy = "Remove it, or see docs/reference/api.md for the labels and annotations of Breakwater."
+			remedy = "Remove it, or correct it: api/v1alpha1/labels.go of the source lists the labels and annotations of Breakwater."
 		}
 		found = append(found, f.finding(Warning, strings.TrimSuffix(sentence, ".")+", on "+joinNames(names[text])+".", remedy, ""))
 	}

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/breakwater-k8s/breakwater/webhook/register"
+
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,13 +15,12 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/doctor"
-	"github.com/breakwater-k8s/breakwater/webhook"
 )
 
-func webhookOptions(trusted *signer) webhook.ConfigurationOptions {
-	return webhook.ConfigurationOptions{
-		Name: "breakwater-more", Core: "hub", Cell: "a", Endpoint: webhook.Endpoint{URL: "https://hook:9443", CABundle: trusted.bundle()}, TimeoutSeconds: 10,
-		ExemptNamespaces: webhook.DefaultExemptNamespaces(),
+func webhookOptions(trusted *signer) register.Options {
+	return register.Options{
+		Name: "breakwater-more", Core: "hub", Cell: "a", Endpoint: register.Endpoint{URL: "https://hook:9443", CABundle: trusted.bundle()}, TimeoutSeconds: 10,
+		ExemptNamespaces: webhookconfig.DefaultExemptNamespaces(),
 	}
 }
 
@@ -33,7 +34,7 @@ func newHook(t *testing.T, trusted *signer, name string, of doctor.ReviewKind) d
 // addCoreWebhooks adds a core's webhook configurations to a reading: for protectors, and for objects of the ring carts.
 func addCoreWebhooks(t *testing.T, core *doctor.Core, trusted *signer) {
 	t.Helper()
-	protectors, err := webhook.CoreConfiguration(webhookOptions(trusted))
+	protectors, err := register.CoreConfiguration(webhookOptions(trusted))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +90,7 @@ func ringConfiguration() admissionregistrationv1.MutatingWebhookConfiguration {
 // addSchedulingWebhooks adds a cell's webhook configurations of scheduling policies to a reading.
 func addSchedulingWebhooks(t *testing.T, cell *doctor.Cell, trusted *signer) {
 	t.Helper()
-	configuration, err := webhook.SchedulingConfiguration(webhookOptions(trusted))
+	configuration, err := register.SchedulingConfiguration(webhookOptions(trusted))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,10 +7,10 @@ import (
 )
 
 // chart returns a chart of the available pods of both runs over time.
-func (r Report) chart(id string, width, height float64) *plot.Chart {
+func (r Report) chart() *plot.Chart {
 	return &plot.Chart{
 		Title:       "Available pods over time in a deletion storm, with and without Breakwater",
-		Description: r.describe(), ID: id, Width: width, Height: height,
+		Description: r.describe(), Width: 960, Height: 460,
 		Floor: r.Floor, Pods: r.Pods, Marks: r.marks(),
 		Lines: []plot.Line{
 			{Class: "without", Name: "without Breakwater", Points: r.Unprotected.points()},
@@ -21,7 +21,7 @@ func (r Report) chart(id string, width, height float64) *plot.Chart {
 
 // SVG draws the plot as a standalone image, readable on a light and on a dark page.
 func (r Report) SVG() string {
-	c := r.chart("timeline", 960, 460)
+	c := r.chart()
 	c.Background = true
 	return c.SVG()
 }

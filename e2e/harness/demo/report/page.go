@@ -7,8 +7,6 @@ import (
 	"html/template"
 	"math"
 	"strconv"
-
-	"github.com/breakwater-k8s/breakwater/e2e/harness/plot"
 )
 
 //go:embed page.html
@@ -17,11 +15,10 @@ var pageSource string
 // page is the data of the template.
 type page struct {
 	Report
-	Wide, Narrow template.HTML
-	Marks        []plot.Mark
-	Samples      []sample
-	Rows         []row
-	Attacks      []attackRow
+	Chart   template.HTML
+	Samples []sample
+	Rows    []row
+	Attacks []attackRow
 }
 
 // row is one line of the comparison.
@@ -49,14 +46,10 @@ func (r Report) HTML() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("parse the page's template: %w", err)
 	}
-	wide, narrow := r.chart("wide", 960, 440), r.chart("narrow", 400, 420)
 	var out bytes.Buffer
 	err = parsed.Execute(&out, page{
-		Report: r,
-		// The charts escape their texts.
-		Wide:    template.HTML(wide.Draw()),   //nolint:gosec // see above
-		Narrow:  template.HTML(narrow.Draw()), //nolint:gosec // see above
-		Marks:   r.marks(),
+		Report:  r,
+		Chart:   template.HTML(r.chart().Draw()), //nolint:gosec // It escapes its texts.
 		Samples: r.samples(),
 		Rows:    r.rows(),
 		Attacks: r.attacks(),

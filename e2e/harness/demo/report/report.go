@@ -53,21 +53,6 @@ type Run struct {
 	// Refusal is the full message of the first denial.
 	Refusal  string  `json:"refusal,omitempty"`
 	Timeline []Point `json:"timeline"`
-	// Ledger has the protector's status after each change. It is empty in the run without Breakwater.
-	Ledger []Entry `json:"ledger,omitempty"`
-}
-
-// Entry is the protector's status at one time, with the number of answered requests until then.
-type Entry struct {
-	Seconds float64 `json:"seconds"`
-	// Counted and Reserved are the counted available pods and the open reservations, by cell.
-	Counted  []int `json:"counted"`
-	Reserved []int `json:"reserved"`
-	// Allowed is the number of removals that the budget allows.
-	Allowed int `json:"allowed"`
-	// Admitted and Refused are requests since the storm began.
-	Admitted int `json:"admitted"`
-	Refused  int `json:"refused"`
 }
 
 // Attack is one attack of the storm. Seconds count from the beginning of the run's timeline.
