@@ -54,7 +54,7 @@ terraform-install: ## Put the Terraform provider where terraform init finds it (
 # What takes minutes: packages that start federations, install charts, run Terraform, or build and start the programs. make test does without
 # them, and make test-all runs them.
 slow := /charts$$ /cmd/breakwater$$ /cmd/breakwater-dev$$ /terraform-provider/provider$$ /terraform-provider/examples$$ \
-	/e2e/harness/federation /e2e/harness/storm$$ /e2e/harness/release$$ /hack/release$$ /internal/console/prometheus$$
+	/e2e/harness/federation /e2e/harness/storm$$ /e2e/harness/release$$ /hack/release$$
 
 .PHONY: test
 test: ## Run the tests of a change: unit and property tests, the simulation, and tests against real API servers

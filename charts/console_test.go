@@ -86,39 +86,14 @@ func TestConsoleOfSeveralCores(t *testing.T) {
 	}
 }
 
-func TestConsoleUsesOIDC(t *testing.T) {
-	pod := deployment(t, render(t, "--values", "breakwater/ci/everything.yaml", "--set", "fullnameOverride=breakwater"), "breakwater-console").Spec.Template.Spec
-	for _, argument := range []string{
-		"--oidc-issuer-url=https://idp.example", "--oidc-client-id=breakwater", "--oidc-redirect-url=https://breakwater.example/oidc/callback",
-		"--oidc-scopes=openid,email,groups", "--oidc-username-claim=email", "--oidc-username-prefix=sso:", "--oidc-groups-claim=groups", "--oidc-groups-prefix=sso:",
-		"--oidc-client-secret-file=/etc/breakwater/oidc/client-secret", "--oidc-ca-file=/etc/breakwater/oidc-ca/ca.crt",
-	} {
-		if !slices.Contains(pod.Containers[0].Args, argument) {
-			t.Errorf("argument %s is missing in %q", argument, pod.Containers[0].Args)
-		}
-	}
-	for volume, secret := range map[string]string{"oidc": "console-oidc", "oidc-ca": "company-ca"} {
-		if !slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == volume && v.Secret.SecretName == secret }) {
-			t.Errorf("no volume of Secret %s in %+v", secret, pod.Volumes)
-		}
-	}
-	for _, argument := range deployment(t, render(t, "--values", "breakwater/ci/console.yaml"), "breakwater-console").Spec.Template.Spec.Containers[0].Args {
-		if strings.HasPrefix(argument, "--oidc") {
-			t.Errorf("argument %s, want no provider by default", argument)
-		}
-	}
-}
-
 func TestConsoleKeepsHistory(t *testing.T) {
 	values := []string{"--values", "breakwater/ci/console.yaml", "--set"}
 	for set, want := range map[string]struct {
 		argument, volume, claim string
 		strategy                appsv1.DeploymentStrategyType
 	}{
-		"console.enabled=true":                                                       {"--history-file=/var/lib/breakwater/history", "history", "", ""},
-		"console.history.persistence.enabled=true":                                   {"--history-file=/var/lib/breakwater/history", "history", "breakwater-console-history", "Recreate"},
-		"console.history.prometheusURL=http://p,console.replicas=2":                  {"--prometheus-url=http://p", "", "", ""},
-		"console.history.prometheusURL=https://p,console.history.prometheusSecret=s": {"--prometheus-token-file=/etc/breakwater/prometheus/token", "prometheus", "", ""},
+		"console.enabled=true":                     {"--history-file=/var/lib/breakwater/history", "history", "", ""},
+		"console.history.persistence.enabled=true": {"--history-file=/var/lib/breakwater/history", "history", "breakwater-console-history", "Recreate"},
 	} {
 		objects := render(t, append(slices.Clone(values), set)...)
 		d := deployment(t, objects, "breakwater-console")

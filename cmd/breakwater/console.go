@@ -2,44 +2,34 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/console"
-	"github.com/breakwater-k8s/breakwater/internal/console/oidc"
-	"github.com/breakwater-k8s/breakwater/internal/console/prometheus"
 )
 
 type consoleFlags struct {
 	componentFlags
-	core   clusters.Connection
-	others []string
-	// prometheus is used if it has a URL.
-	prometheus prometheus.Options
-	// oidc is used if it has an issuer.
-	oidc    oidc.Options
+	core    clusters.Connection
+	others  []string
 	options console.Options
 }
 
 func consoleCommand() *cobra.Command {
-	f := &consoleFlags{options: console.Default(), oidc: oidc.Default()}
+	f := &consoleFlags{options: console.Default()}
 	command := &cobra.Command{
 		Use:   "console --tls-cert FILE --tls-key FILE",
 		Short: "Serve a page that shows protectors, cells and denials",
 		Long: `The console serves a page with the protectors and cells of a core cluster, live: floors, budgets, timelines and denials. It only reads,
-and keeps the displayed data in memory. Timelines begin when the console starts, unless --prometheus-url names a Prometheus that scrapes
-the topology controller and the webhook, or --history-file a file that survives restarts.
+and keeps the displayed data in memory. Timelines begin when the console starts, unless --history-file
+names a file that survives restarts.
 
 Users authenticate with a token of the core's API server: in the header Authorization, which proxies send, or pasted into the page
 to sign in. Each user sees what the user may list in the core cluster: podprotectors of breakwater.dev and events of events.k8s.io,
 in all namespaces or in some, and cells.
-
-With --oidc-issuer-url users can sign in with an OIDC provider instead. Each core authorizes them by the name and the groups in their ID tokens.
 
 With --core the console also shows other core clusters. Each core authenticates and authorizes the users for its own objects. If a core
 is unreachable, the console shows its last known data, and the other cores as usual.
@@ -64,30 +54,9 @@ The console needs no Secrets, and no access to other clusters.`,
 	flags.DurationVar(&o.SessionIdle, "session-idle", o.SessionIdle, "how long a browser stays signed in without activity")
 	flags.DurationVar(&o.SessionLifetime, "session-lifetime", o.SessionLifetime, "how long a browser stays signed in at most")
 	flags.DurationVar(&o.ReviewLifetime, "reviews-for", o.ReviewLifetime, "how long responses of the API server about tokens and permissions are cached")
-	flags.StringVar(&o.HistoryFile, "history-file", "", "`file` that keeps the timelines across restarts, saved every minute; not with --prometheus-url")
-	f.bindOIDC(flags)
-	p := &f.prometheus
-	flags.StringVar(&p.URL, "prometheus-url", "", "`URL` of a Prometheus, for the timelines before the start of the console")
-	flags.StringVar(&p.TokenFile, "prometheus-token-file", "", "`file` with a token for Prometheus; reloaded when it changes")
-	flags.StringVar(&p.CAFile, "prometheus-ca-file", "", "PEM `file` of the CA of Prometheus; empty: the CAs of the system")
-	flags.StringVar(&p.CoreLabel, "prometheus-core-label", "", "`label` that has the name of the core in the metrics of the topology controller; required with --core")
+	flags.StringVar(&o.HistoryFile, "history-file", "", "`file` that keeps the timelines across restarts, saved every minute")
 	f.bind(flags)
 	return command
-}
-
-// bindOIDC adds the flags of the OIDC provider, which are like those of kube-apiserver.
-func (f *consoleFlags) bindOIDC(flags *pflag.FlagSet) {
-	o := &f.oidc
-	flags.StringVar(&o.Issuer, "oidc-issuer-url", "", "`URL` of an OIDC provider with which users sign in")
-	flags.StringVar(&o.ClientID, "oidc-client-id", "", "`ID` of the console as a client of the provider")
-	flags.StringVar(&o.ClientSecretFile, "oidc-client-secret-file", "", "`file` with the client secret, read at each sign-in; empty: a public client")
-	flags.StringVar(&o.RedirectURL, "oidc-redirect-url", "", "`URL` of the console to which the provider sends users back: https://HOST"+oidc.CallbackPath)
-	flags.StringVar(&o.CAFile, "oidc-ca-file", "", "PEM `file` of the CA of the provider; empty: the CAs of the system")
-	flags.StringSliceVar(&o.Scopes, "oidc-scopes", o.Scopes, "`scopes` to request")
-	flags.StringVar(&o.UsernameClaim, "oidc-username-claim", o.UsernameClaim, "`claim` with the name of the user in the cores")
-	flags.StringVar(&o.UsernamePrefix, "oidc-username-prefix", "", "`prefix` of the name; - for none; empty: the issuer and #, or none if the claim is email")
-	flags.StringVar(&o.GroupsClaim, "oidc-groups-claim", "", "`claim` with the groups of the user in the cores")
-	flags.StringVar(&o.GroupsPrefix, "oidc-groups-prefix", "", "`prefix` of the groups")
 }
 
 func (f *consoleFlags) run(ctx context.Context) error {
@@ -96,14 +65,6 @@ func (f *consoleFlags) run(ctx context.Context) error {
 		return err
 	}
 	f.options.Others = others
-	if f.oidc.Issuer != "" {
-		f.options.OIDC = &f.oidc
-	} else if f.oidc.ClientID != "" {
-		return errors.New("--oidc-client-id needs --oidc-issuer-url") // otherwise users could sign in with tokens only, unnoticed
-	}
-	if f.prometheus != (prometheus.Options{}) {
-		f.options.Prometheus = &f.prometheus
-	}
 	if err := f.options.Validate(); err != nil {
 		return err
 	}

@@ -32,13 +32,6 @@ func TestConsoleRejectsInvalidFlags(t *testing.T) {
 		"a missing kubeconfig":                {append(good, "--kubeconfig", "/nonexistent"), "--kubeconfig: load kubeconfig"},
 		"another core of the same name":       {append(good, "--core", "core="+good[5]), "--core core: that is the name of the cluster of --kubeconfig: set --core-name"},
 		"a core without a kubeconfig":         {append(good, "--core", "west"), `--core: "west" is not NAME=KUBECONFIG`},
-		"an OIDC provider without a client":   {append(good, "--oidc-issuer-url", "https://idp", "--oidc-redirect-url", "https://c/oidc/callback"), "--oidc-client-id is required"},
-		"an OIDC client without a provider":   {append(good, "--oidc-client-id", "console"), "--oidc-client-id needs --oidc-issuer-url"},
-		"an OIDC client without its secret":   {append(good, "--oidc-issuer-url", "https://idp", "--oidc-client-id", "c", "--oidc-redirect-url", "https://c/oidc/callback", "--oidc-client-secret-file", "/nonexistent"), "--oidc-client-secret-file: open /nonexistent"},
-		"a history in two places":             {append(good, "--history-file", "h", "--prometheus-url", "http://p"), "--history-file and --prometheus-url exclude each other"},
-		"a Prometheus without a host":         {append(good, "--prometheus-url", "p:9090"), `--prometheus-url "p:9090": want http://HOST`},
-		"a token in clear text":               {append(good, "--prometheus-url", "http://p", "--prometheus-token-file", "t"), "--prometheus-token-file: tokens are sent over TLS only"},
-		"two cores in one Prometheus":         {append(good, "--core", "west="+good[5], "--prometheus-url", "http://p"), "--prometheus-core-label is required with --core"},
 		"a history file in no folder":         {append(good, "--history-file", "/nonexistent/history"), "--history-file /nonexistent/history: "},
 		"arguments":                           {append(good, "shops"), "unknown command"},
 	} {

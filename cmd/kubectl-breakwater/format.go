@@ -35,27 +35,6 @@ func numberText(n *int) string {
 	return strconv.Itoa(*n)
 }
 
-// floorText describes the source of a floor.
-func floorText(f *status.Floor) string {
-	var text string
-	switch {
-	case f.MinAvailable != "":
-		text = "minAvailable " + f.MinAvailable
-	case f.MaxUnavailable != "":
-		text = "maxUnavailable " + f.MaxUnavailable
-	}
-	switch {
-	case f.ExpectedFrom == "":
-		return text
-	case f.Expected == nil:
-		return text + " of the workloads' replicas, which are unknown"
-	case f.ExpectedFrom == "spec":
-		return text + fmt.Sprintf(" of %d expected (spec.expectedReplicas)", *f.Expected)
-	default:
-		return text + fmt.Sprintf(" of %d expected (the workloads' replicas)", *f.Expected)
-	}
-}
-
 // floorLocation says where a user can change the floor.
 func floorLocation(v *status.Protector) string {
 	switch {
@@ -121,17 +100,13 @@ func isOrAre(n int) string {
 
 // gapText returns a short description of a gap, and its style.
 func gapText(gap status.Gap) (string, textStyle) {
-	switch gap {
-	case status.GapUnguarded:
-		return "NOT GUARDED", bad
-	case status.GapGuardUnknown:
-		return "guard unknown", warn
-	case status.GapNoPods:
-		return "matches no pod", warn
-	case status.GapMisspelt:
-		return "misspelt label or annotation", warn
+	switch {
+	case gap == status.GapUnguarded:
+		return strings.ToUpper(gap.Text()), bad
+	case gap.IsNeutral():
+		return gap.Text(), plain
 	default:
-		return "scaled to 0", plain
+		return gap.Text(), warn
 	}
 }
 

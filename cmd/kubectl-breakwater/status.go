@@ -133,7 +133,7 @@ func protectorTable(all []status.Protector, o tableOptions) *table {
 		row := append(o.leadingCells(v.Namespace, v.Core), tableCell{v.Name, plain}, tableCell{numberText(v.Floor.Pods), plain}, tableCell{strconv.Itoa(v.Available), plain},
 			tableCell{strconv.Itoa(v.UnderWay), plain}, tableCell{strconv.Itoa(v.Allowed), plain}, tableCell{state, as})
 		if o.wide {
-			row = append(row, tableCell{strconv.Itoa(v.Total), plain}, tableCell{strconv.Itoa(len(v.Cells)), plain}, tableCell{floorText(&v.Floor), plain},
+			row = append(row, tableCell{strconv.Itoa(v.Total), plain}, tableCell{strconv.Itoa(len(v.Cells)), plain}, tableCell{v.Floor.Text(), plain},
 				tableCell{cmp.Or(v.Source, "-"), plain}, tableCell{cmp.Or(v.Policy, "-"), plain}, tableCell{age(o.now, v.Created), plain})
 		}
 		t.add(row...)

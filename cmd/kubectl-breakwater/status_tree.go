@@ -122,7 +122,7 @@ func (s *statusTree) addNumbers(root *node) {
 	line := func(name string, value, text string) {
 		root.add(tableCell{fmt.Sprintf("%-10s%5s", name, value), plain}, text)
 	}
-	line("floor", numberText(s.Floor.Pods), floorText(&s.Floor))
+	line("floor", numberText(s.Floor.Pods), s.Floor.Text())
 	line("available", strconv.Itoa(s.Available), fmt.Sprintf("of %s that its selector matches, by criterion %s", printable.Count(s.Total, "pod"), s.Criterion))
 	line("under way", strconv.Itoa(s.UnderWay), "admitted removals that no aggregator has seen yet")
 	if s.Budget != nil {
@@ -173,17 +173,7 @@ func (s *statusTree) addSpread(root *node) {
 	if s.Spread == nil {
 		return
 	}
-	requirements := []string{}
-	if s.Spread.MaxSharePercent > 0 {
-		requirements = append(requirements, fmt.Sprintf("at most %d%% in one domain", s.Spread.MaxSharePercent))
-	}
-	if s.Spread.MinDomains > 0 {
-		requirements = append(requirements, "at least "+printable.Count(s.Spread.MinDomains, "domain"))
-	}
-	if s.Spread.TolerateDomainLoss {
-		requirements = append(requirements, "tolerates the loss of any domain")
-	}
-	spread := root.add(tableCell{"spread", strong}, strings.Join(append([]string{"over " + s.Spread.TopologyKey}, requirements...), ", "))
+	spread := root.add(tableCell{"spread", strong}, strings.Join(append([]string{"over " + s.Spread.TopologyKey}, s.Spread.Limits()...), ", "))
 	limit := len(s.Spread.Domains)
 	if !s.showAll {
 		limit = min(limit, 2*maxShown)

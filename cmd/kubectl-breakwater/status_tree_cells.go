@@ -36,10 +36,10 @@ func (s *statusTree) addCell(cells *node, c *status.Contribution) {
 	if c.NoCell {
 		one.add(tableCell{"NO CELL", bad}, "The Cell does not exist, but its pods are still counted: create it again, or clear the entry (docs/concepts/topology.md).")
 	}
-	if text := discountText(c); text != "" {
+	if text := c.DiscountText(); text != "" {
 		one.add(tableCell{c.Discount, warn}, text)
 	}
-	if text := uncountedText(c); text != "" {
+	if text := c.WorthlessText(); text != "" {
 		one.add(tableCell{"COUNTS " + c.Worthless, bad}, text)
 	}
 	if c.FloorShare != nil {
@@ -79,28 +79,6 @@ func floorShareText(f *status.FloorShare) string {
 		text += fmt.Sprintf("; it has denied %d and asks other cells for budget", f.Wanted)
 	}
 	return text
-}
-
-func discountText(c *status.Contribution) string {
-	switch c.Discount {
-	case "Draining":
-		return "The Cell is being deleted: other cells count none of its pods, and no further removal is admitted in it."
-	case "Cleared":
-		return "A user has cleared its counts and reservations: the aggregator counts it again after the admissionDeadline."
-	}
-	return ""
-}
-
-func uncountedText(c *status.Contribution) string {
-	switch c.Worthless {
-	case status.WorthlessVoid:
-		return "The protector or its core was restored: its pods do not count until the aggregator has counted them again."
-	case status.WorthlessOtherSpec:
-		return "The counts are for another spec: its pods do not count until the aggregator has counted them with the current spec."
-	case status.WorthlessUncounted:
-		return "The aggregator cannot count the pods: see the problem and the conditions."
-	}
-	return ""
 }
 
 func (s *statusTree) addReservations(one *node, c *status.Contribution) {

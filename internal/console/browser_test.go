@@ -2,12 +2,18 @@ package console
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/chromedp/chromedp"
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
@@ -94,5 +100,54 @@ func TestBrowserShowsAlarms(t *testing.T) {
 	}
 	if complaints := b.Errors(); len(complaints) > 0 {
 		t.Error(fmt.Sprint("the browser reports errors: ", complaints))
+	}
+}
+
+// A proxy in front of the console sends the token of the user with each request. The page stays live when the proxy renews it, without a session.
+func TestBrowserBehindProxyStaysLive(t *testing.T) {
+	s := newTestConsole(t)
+	b := browser.New(t)
+	web := s.createProtector(s.namespace, "web", 12, 10)
+	first, second := s.token("first", []string{""}, allRules()...), s.token("second", []string{""}, allRules()...)
+	var token atomic.Value
+	token.Store(first)
+	console, err := url.Parse(s.base)
+	s.must(err)
+	proxy := httptest.NewServer(&httputil.ReverseProxy{
+		Transport: httpClient().Transport,
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(console)
+			r.Out.Host = r.In.Host
+			r.Out.Header.Set("Authorization", "Bearer "+token.Load().(string))
+		},
+		ModifyResponse: func(r *http.Response) error {
+			if cookies := r.Cookies(); len(cookies) > 0 {
+				t.Errorf("%s sets cookies %v, want none", r.Request.URL.Path, cookies)
+			}
+			return nil
+		},
+	})
+	t.Cleanup(proxy.Close)
+	b.Run(chromedp.Navigate(proxy.URL + "/protectors/" + s.namespace + "/web"))
+	b.WaitForText("2 allowed now", "system:serviceaccount:"+s.namespace+":first", "live")
+	b.Run(chromedp.Evaluate[chromedp.Void](`window.untouched = true`))
+
+	revoke := func(name string) {
+		s.must(s.Delete(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}))
+	}
+	token.Store(second)
+	revoke("first")
+	testplane.Eventually(t, func() string {
+		if code, _, _ := s.get("/", first); code != http.StatusUnauthorized {
+			return fmt.Sprintf("the first token: code %d, want 401", code)
+		}
+		return ""
+	})
+	s.setAvailable(web, 11)
+	b.WaitForText("1 allowed now", "live")
+	revoke("second")
+	b.WaitForText("not live", "Reload the page to sign in")
+	if !browser.Evaluate[bool](b, `window.untouched === true`) {
+		t.Error("the page was reloaded")
 	}
 }

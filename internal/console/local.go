@@ -8,8 +8,6 @@ import (
 	"net"
 	"net/http"
 	"time"
-
-	"github.com/breakwater-k8s/breakwater/internal/console/access"
 )
 
 // localPrefix is the path of the link that signs in the user of a local console.
@@ -46,7 +44,7 @@ func (s *server) signInLocally(w http.ResponseWriter, r *http.Request) {
 		s.writeProblem(w, r, notSignedInLocally())
 		return
 	}
-	cookie, err := s.gate.SignInAs(r, access.NewIdentity(s.options.Local.User, nil))
+	cookie, err := s.gate.SignInLocally(r, s.options.Local.User)
 	if err != nil {
 		s.writeProblem(w, r, s.problemOf(err))
 		return

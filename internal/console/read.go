@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/breakwater-k8s/breakwater/internal/console/history"
-	"github.com/breakwater-k8s/breakwater/internal/console/model"
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/denial"
 )
 
 // version returns a number that increases with each change of a core.
@@ -38,25 +38,25 @@ func (s *store) namespaces() []string {
 }
 
 // protectors returns the rows of the namespaces for which seen is true. They include denials where denied is true.
-func (s *store) protectors(seen, denied func(namespace string) bool) []model.Row {
+func (s *store) protectors(seen, denied func(namespace string) bool) []row {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	now := s.now()
-	var rows []model.Row
-	for key, row := range s.rows {
+	var rows []row
+	for key, r := range s.rows {
 		if !seen(key.Namespace) {
 			continue
 		}
 		if denied(key.Namespace) {
-			row = row.WithRefusals(s.denials[key], now)
+			r.listing = r.withRefusals(s.denials[key], now)
 		}
-		rows = append(rows, row)
+		rows = append(rows, r)
 	}
 	return rows
 }
 
 // denialsOf returns the denials of a protector, newest first.
-func (s *store) denialsOf(key types.NamespacedName) []model.Denial {
+func (s *store) denialsOf(key types.NamespacedName) []denial.Denial {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.denials[key]
@@ -74,8 +74,8 @@ func (s *store) historyOf(key types.NamespacedName, now time.Time, window time.D
 }
 
 // heartbeatOf returns what was observed of a cell's heartbeats.
-func (s *store) heartbeatOf(cell string) model.Heartbeat {
+func (s *store) heartbeatOf(cell string) heartbeat {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.heartbeats[cell].heard
+	return s.heartbeats[cell]
 }

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/breakwater-k8s/breakwater/internal/console/history"
-	"github.com/breakwater-k8s/breakwater/internal/console/model"
 	"github.com/breakwater-k8s/breakwater/internal/console/plot"
 	"github.com/breakwater-k8s/breakwater/internal/core/printable"
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/status"
@@ -30,8 +29,6 @@ type frame struct {
 	Cores []string
 	// Session reports whether the user can sign out of a session. Live reports whether the page refreshes itself.
 	Session, Live bool
-	// Next is the path that the browser opens at once; empty is none.
-	Next string
 	// Refresh is the number of seconds after which a browser without scripts reloads the page; 0 is never.
 	Refresh int
 	Version string
@@ -61,7 +58,7 @@ func newPages(runbooks string) (*pages, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the templates: %w", err)
 	}
-	for _, name := range []string{"fleet", "protector", "cells", "sign-in", "signed-in", "problem"} {
+	for _, name := range []string{"fleet", "protector", "cells", "sign-in", "problem"} {
 		page, err := base.Clone()
 		if err == nil {
 			page, err = page.ParseFS(templateFiles, "templates/"+name+".html")
@@ -78,25 +75,39 @@ func functions(a *assets, runbooks string) template.FuncMap {
 	return template.FuncMap{
 		"asset":   a.path,
 		"runbook": func(name string) string { return runbooks + "/" + name + ".md" },
-		"word":    model.StateText,
-		"states":  model.States,
+		"word":    state.Text,
+		"states":  states,
 		"windows": windows,
 		"utc":     func(t time.Time) string { return t.UTC().Format("15:04:05") },
 		"iso":     func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
-		"bar": func(r model.Row) plot.Bar {
-			return plot.NewBar(r.Available, r.Reserved, r.Floor, r.FloorKnown, r.Expected)
+		"bar": func(r row) plot.Bar {
+			floor := 0
+			if r.Floor != nil {
+				floor = *r.Floor
+			}
+			return plot.NewBar(r.Available, r.UnderWay, floor, r.Floor != nil, r.Expected)
 		},
-		"link":   func(b fleetBody, key string, value any) string { return b.link(key, fmt.Sprint(value)) },
-		"query":  func(b fleetBody) model.Query { return b.query },
-		"add":    func(a, b int) int { return a + b },
-		"sub":    func(a, b float64) float64 { return a - b },
-		"newest": newest,
-		"chart":  func(c plot.Chart, label string) map[string]any { return map[string]any{"Chart": c, "Label": label} },
+		"known": func(n *int) string {
+			if n == nil {
+				return "?"
+			}
+			return strconv.Itoa(*n)
+		},
+		"spreadTotal": spreadTotal,
+		"note":        func(span int, text string) map[string]any { return map[string]any{"Span": span, "Text": text} },
+		"join":        func(all []string) string { return strings.Join(all, "; ") },
+		"percent":     func(part, whole int) int { return (part*100 + whole/2) / max(whole, 1) },
+		"link":        func(b fleetBody, key string, value any) string { return b.link(key, fmt.Sprint(value)) },
+		"query":       func(b fleetBody) query { return b.query },
+		"add":         func(a, b int) int { return a + b },
+		"sub":         func(a, b float64) float64 { return a - b },
+		"newest":      newest,
+		"chart":       func(c plot.Chart, label string) map[string]any { return map[string]any{"Chart": c, "Label": label} },
 		"conditions": func(all []status.Condition, old bool) map[string]any {
 			return map[string]any{"Conditions": all, "Old": old}
 		},
 		"number": func(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) },
-		"count":  func(states map[model.State]int, s model.State) int { return states[s] },
+		"count":  func(totals map[state]int, s state) int { return totals[s] },
 	}
 }
 
@@ -144,7 +155,7 @@ func (s *server) frame(v visit, body any) frame {
 	case fleetBody:
 		f.Title, f.Old, f.Status = "Fleet", b.isOld(), b.status()+fleetStatus(b)
 	case protectorBody:
-		f.Title, f.Old, f.Status = b.ID(), b.isOld(), b.status()+protectorStatus(&b.Row)
+		f.Title, f.Old, f.Status = b.ID(), b.isOld(), b.status()+protectorStatus(&b)
 	case cellsBody:
 		f.Title, f.Old, f.Status = "Cells", b.isOld(), b.status()+cellsStatus(b.Cells)
 	}
@@ -152,14 +163,10 @@ func (s *server) frame(v visit, body any) frame {
 }
 
 func (s *server) historyText() string {
-	switch {
-	case s.prometheus != nil:
-		return "Prometheus has what precedes the start of the console"
-	case s.options.HistoryFile != "":
+	if s.options.HistoryFile != "" {
 		return "the console keeps it in a file, for a day at most"
-	default:
-		return "the console keeps it in memory, for a day at most"
 	}
+	return "the console keeps it in memory, for a day at most"
 }
 
 // status says what is wrong with cores and cells.
@@ -177,33 +184,33 @@ func (b coresBody) isOld() bool {
 
 func fleetStatus(b fleetBody) string {
 	t := b.Totals
-	text := fmt.Sprintf("%s: %d below their floor, %d at it", printable.Count(t.Protectors, "protector"), t.Of[model.StateBelowFloor], t.Of[model.StateAtFloor])
+	text := fmt.Sprintf("%s: %d below their floor, %d at it", printable.Count(t.Protectors, "protector"), t.Of[stateBelowFloor], t.Of[stateAtFloor])
 	if b.Events {
-		text += fmt.Sprintf(", %d with recently refused removals", t.Of[model.StateRefused])
+		text += fmt.Sprintf(", %d with recently refused removals", t.Of[stateRefused])
 	}
 	return text + "."
 }
 
-func protectorStatus(r *model.Row) string {
-	text := r.ID() + ": "
-	for i, state := range r.States {
+func protectorStatus(b *protectorBody) string {
+	text := b.ID() + ": "
+	for i, s := range b.States {
 		if i > 0 {
 			text += ", "
 		}
-		text += model.StateText(state)
+		text += s.Text()
 	}
-	if len(r.States) == 0 {
+	if len(b.States) == 0 {
 		text += "no problems"
 	}
 	return text + "."
 }
 
-func cellsStatus(cells []model.Cell) string {
-	stale := 0
+func cellsStatus(cells []cellView) string {
+	silent := 0
 	for _, c := range cells {
-		if c.Freshness == model.Stale {
-			stale++
+		if c.Freshness == stale {
+			silent++
 		}
 	}
-	return fmt.Sprintf("%s, %d of them stale.", printable.Count(len(cells), "cell"), stale)
+	return fmt.Sprintf("%s, %d of them stale.", printable.Count(len(cells), "cell"), silent)
 }

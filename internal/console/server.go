@@ -1,3 +1,5 @@
+// Package console serves a web page with protectors, cells and denials. It shows each user what the core's API server permits that user
+// to see. It is read-only.
 package console
 
 import (
@@ -15,8 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 
 	"github.com/breakwater-k8s/breakwater/internal/console/access"
-	"github.com/breakwater-k8s/breakwater/internal/console/oidc"
-	"github.com/breakwater-k8s/breakwater/internal/console/prometheus"
 )
 
 const (
@@ -35,16 +35,12 @@ type server struct {
 	now     func() time.Time
 	began   time.Time
 	// cores are the core clusters. The first is that of the manager.
-	cores []*core
-	// oidc signs users in; nil if only tokens do.
-	oidc *oidc.Provider
-	// prometheus reads older histories; nil if there is none.
-	prometheus *prometheus.Reader
-	gate       *access.Gate
-	pages      *pages
-	streams    *streams
-	metrics    *metrics
-	address    atomic.Pointer[net.TCPAddr]
+	cores   []*core
+	gate    *access.Gate
+	pages   *pages
+	streams *streams
+	metrics *metrics
+	address atomic.Pointer[net.TCPAddr]
 }
 
 // Start implements manager.Runnable. It serves until ctx ends.
@@ -150,10 +146,6 @@ func (s *server) handler() http.Handler {
 		mux.HandleFunc("POST /sign-in", s.signIn)
 	}
 	mux.HandleFunc("POST /sign-out", s.signOut)
-	if s.oidc != nil {
-		mux.HandleFunc("GET /sign-in/oidc", s.beginOIDC)
-		mux.HandleFunc("GET "+oidc.CallbackPath, s.finishOIDC)
-	}
 	mux.Handle("GET "+s.pages.assets.prefix, s.pages.assets)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		s.writeProblem(w, r, problem{http.StatusNotFound, "There is no such page", "Protectors are at /protectors/NAMESPACE/NAME."})

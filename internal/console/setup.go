@@ -7,13 +7,12 @@ import (
 	"slices"
 	"time"
 
-	clientprometheus "github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/breakwater-k8s/breakwater/internal/console/access"
-	"github.com/breakwater-k8s/breakwater/internal/console/oidc"
-	"github.com/breakwater-k8s/breakwater/internal/console/prometheus"
 )
 
 // Options configure the console.
@@ -32,13 +31,9 @@ type Options struct {
 	ReviewLifetime time.Duration
 	// Sessions and Streams are the maximum numbers of each. StreamsEach is the maximum number of streams per visitor.
 	Sessions, Streams, StreamsEach int
-	// Prometheus is where histories before the start of the console come from; nil if there is none. HistoryFile is a file that keeps histories
-	// across restarts instead; empty if there is none. HistoryInterval is how often it is saved.
-	Prometheus      *prometheus.Options
+	// HistoryFile is a file that keeps histories across restarts; empty if there is none. HistoryInterval is how often it is saved.
 	HistoryFile     string
 	HistoryInterval time.Duration
-	// OIDC is the provider that signs users in, besides tokens of the cores; nil if there is none.
-	OIDC *oidc.Options
 	// RunbookURL is the base URL of the runbooks to which alarms link, without a final slash.
 	RunbookURL string
 	// ProbeInterval is how often cores are probed.
@@ -46,7 +41,7 @@ type Options struct {
 	// CheckInterval is how often a stream checks for changes. RefreshInterval is how often it renders the page without a change, because the page shows
 	// elapsed times and the visitor may have lost permissions.
 	CheckInterval, RefreshInterval time.Duration
-	Registry                       clientprometheus.Registerer
+	Registry                       prometheus.Registerer
 }
 
 // Default returns the default options.
@@ -74,27 +69,10 @@ func (o *Options) Validate() error {
 	if o.ReviewLifetime < 0 || o.ReviewLifetime > 10*time.Minute {
 		all = append(all, fmt.Errorf("--reviews-for %s: want from 0s to 10m", o.ReviewLifetime))
 	}
-	if o.OIDC != nil {
-		all = append(all, o.OIDC.Validate())
-	}
-	if o.Prometheus != nil {
-		all = append(all, o.validatePrometheus())
-	}
 	if _, ok := o.Others[o.Core]; ok {
 		all = append(all, fmt.Errorf("--core %s: that is the name of the cluster of --kubeconfig: set --core-name", o.Core))
 	}
 	return errors.Join(all...)
-}
-
-func (o *Options) validatePrometheus() error {
-	err := o.Prometheus.Validate()
-	if o.HistoryFile != "" {
-		err = errors.Join(err, errors.New("--history-file and --prometheus-url exclude each other: Prometheus has the history"))
-	}
-	if len(o.Others) > 0 && o.Prometheus.CoreLabel == "" {
-		err = errors.Join(err, errors.New("--prometheus-core-label is required with --core: protectors of two cores can have the same name"))
-	}
-	return err
 }
 
 // Setup adds the console to a manager of the core cluster.
@@ -131,11 +109,6 @@ func setup(mgr manager.Manager, options Options) (*server, error) {
 	if err := s.addHistory(mgr); err != nil {
 		return nil, err
 	}
-	if options.OIDC != nil {
-		if s.oidc, err = oidc.New(*options.OIDC, time.Now); err != nil {
-			return nil, err
-		}
-	}
 	sessions := access.NewSessions(options.SessionIdle, options.SessionLifetime, options.Sessions, time.Now)
 	s.gate = access.NewGate(gates, sessions, time.Now)
 	s.gate.Loopback = options.Local != nil
@@ -143,12 +116,8 @@ func setup(mgr manager.Manager, options Options) (*server, error) {
 	return s, errors.Join(mgr.Add(s), mgr.AddReadyzCheck("console", s.ready))
 }
 
-// addHistory adds the source of histories from before the start of the console, if there is one.
-func (s *server) addHistory(mgr manager.Manager) (err error) {
-	if s.options.Prometheus != nil {
-		s.prometheus, err = prometheus.New(*s.options.Prometheus, time.Now)
-		return err
-	}
+// addHistory adds the file of histories from before the start of the console, if there is one.
+func (s *server) addHistory(mgr manager.Manager) error {
 	if s.options.HistoryFile == "" {
 		return nil
 	}
@@ -160,4 +129,15 @@ func (s *server) addHistory(mgr manager.Manager) (err error) {
 		return fmt.Errorf("--history-file %s: %w", file.path, err)
 	}
 	return mgr.Add(file)
+}
+
+// ClusterRules are the permissions of the console in the core cluster: to watch what it shows, and to review the tokens and the
+// permissions of its visitors. The chart grants exactly these.
+func ClusterRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{
+		{APIGroups: []string{"breakwater.dev"}, Resources: []string{"cells", "podprotectors"}, Verbs: []string{"list", "watch"}},
+		{APIGroups: []string{"events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"list", "watch"}},
+		{APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"tokenreviews"}, Verbs: []string{"create"}},
+		{APIGroups: []string{"authorization.k8s.io"}, Resources: []string{"subjectaccessreviews"}, Verbs: []string{"create"}},
+	}
 }

@@ -11,15 +11,10 @@ type signInForm struct {
 	Next, Problem string
 	// Several reports whether there are several cores.
 	Several bool
-	// OIDC is the link that begins to sign in with the OIDC provider; empty if there is none.
-	OIDC string
 }
 
 func (s *server) writeSignIn(w http.ResponseWriter, status int, form signInForm) {
 	form.Several = len(s.cores) > 1
-	if s.oidc != nil {
-		form.OIDC = "/sign-in/oidc?next=" + url.QueryEscape(form.Next)
-	}
 	s.pages.writePage(w, status, "sign-in", frame{Title: "Sign in", Body: form})
 }
 

@@ -11,7 +11,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/console/history"
-	"github.com/breakwater-k8s/breakwater/internal/console/model"
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/denial"
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/status"
 )
 
@@ -35,9 +35,9 @@ type store struct {
 	restored atomic.Uint64
 
 	mu          sync.RWMutex
-	rows        map[types.NamespacedName]model.Row
-	denials     map[types.NamespacedName][]model.Denial // newest first
-	denialCount int                                     // total number of denials
+	rows        map[types.NamespacedName]row
+	denials     map[types.NamespacedName][]denial.Denial // newest first
+	denialCount int                                      // total number of denials
 	histories   *history.Histories[types.NamespacedName]
 	heartbeats  map[string]heartbeat
 	// restoredEvents are the counts of denials that restored histories contain already.
@@ -47,16 +47,10 @@ type store struct {
 	began          time.Time
 }
 
-// heartbeat is the last heartbeat of a cell, by the aggregator's clock, and when the console saw it, by its own clock.
-type heartbeat struct {
-	value time.Time
-	heard model.Heartbeat
-}
-
 // newStore returns an empty store with at most points points of history.
 func newStore(now func() time.Time, points int) *store {
 	return &store{
-		now: now, began: now(), rows: map[types.NamespacedName]model.Row{}, denials: map[types.NamespacedName][]model.Denial{},
+		now: now, began: now(), rows: map[types.NamespacedName]row{}, denials: map[types.NamespacedName][]denial.Denial{},
 		histories: history.NewHistories[types.NamespacedName](points), heartbeats: map[string]heartbeat{},
 		restoredEvents: map[restoredEvent]int{},
 	}
@@ -76,11 +70,12 @@ func (s *store) update(do func(now time.Time)) {
 
 // setProtector records the latest state of a protector.
 func (s *store) setProtector(p *v1alpha1.PodProtector) {
-	row := model.RowOf(p, s.restored.Load())
+	v := statusOf("", p, s.restored.Load(), s.now())
+	shown := rowOf(&v)
 	s.update(func(now time.Time) {
 		key := types.NamespacedName{Namespace: p.Namespace, Name: p.Name}
-		s.rows[key] = row
-		s.histories.Observe(key, now, row.Sample())
+		s.rows[key] = shown
+		s.histories.Observe(key, now, shown.sample())
 	})
 }
 
@@ -115,7 +110,7 @@ func (s *store) setHeartbeat(cell *v1alpha1.Cell) (restored bool) {
 	s.update(func(now time.Time) {
 		before, known := s.heartbeats[cell.Name]
 		if !known || !before.value.Equal(last.Time) {
-			s.heartbeats[cell.Name] = heartbeat{value: last.Time, heard: model.Heartbeat{At: now, Changed: known}}
+			s.heartbeats[cell.Name] = heartbeat{value: last.Time, at: now, changed: known}
 		}
 	})
 	return restored
@@ -125,18 +120,18 @@ func (s *store) setHeartbeat(cell *v1alpha1.Cell) (restored bool) {
 func (s *store) deleteCell(cell string) { s.update(func(time.Time) { delete(s.heartbeats, cell) }) }
 
 // addDenial records the latest state of an event about denials. It does not count the earlier denials of the event again.
-func (s *store) addDenial(key types.NamespacedName, d model.Denial) {
+func (s *store) addDenial(key types.NamespacedName, d denial.Denial) {
 	s.update(func(now time.Time) {
 		all, removals := s.denials[key], d.Count
-		if at := slices.IndexFunc(all, func(o model.Denial) bool { return o.Event == d.Event }); at >= 0 {
+		if at := slices.IndexFunc(all, func(o denial.Denial) bool { return o.Event == d.Event }); at >= 0 {
 			removals -= all[at].Count
 			all = slices.Delete(slices.Clone(all), at, at+1)
 			s.denialCount--
 		} else {
 			removals -= s.restoredEvents[restoredEvent{key, d.Event}]
 		}
-		all = append([]model.Denial{d}, all...)
-		slices.SortStableFunc(all, func(a, b model.Denial) int { return b.Last.Compare(a.Last) })
+		all = append([]denial.Denial{d}, all...)
+		slices.SortStableFunc(all, func(a, b denial.Denial) int { return b.Last.Compare(a.Last) })
 		s.denials[key] = all[:min(len(all), maxDenialsEach)]
 		s.denialCount += 1 + len(s.denials[key]) - len(all)
 		if removals > 0 && !d.Forced {
@@ -161,8 +156,8 @@ func (s *store) sweep(now time.Time) {
 // trimDenials keeps at most each denials per protector, and drops those whose events have expired.
 func (s *store) trimDenials(now time.Time, each int) {
 	s.denialCount = 0
-	maps.DeleteFunc(s.denials, func(key types.NamespacedName, all []model.Denial) bool {
-		old := slices.IndexFunc(all, func(d model.Denial) bool { return now.Sub(d.Last) >= eventLifetime })
+	maps.DeleteFunc(s.denials, func(key types.NamespacedName, all []denial.Denial) bool {
+		old := slices.IndexFunc(all, func(d denial.Denial) bool { return now.Sub(d.Last) >= eventLifetime })
 		if old < 0 {
 			old = len(all)
 		}

@@ -27,7 +27,9 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
+	"github.com/breakwater-k8s/breakwater/internal/console/access"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+	"github.com/breakwater-k8s/breakwater/internal/telemetry/metrictable"
 )
 
 // testConsole is a console that runs with exactly its own permissions, and the objects that it shows.
@@ -236,4 +238,12 @@ func (s *testConsole) awaitSession(path, session, text string) string {
 		return ""
 	})
 	return body
+}
+
+func TestMain(m *testing.M) { testplane.Main(m) }
+
+func TestMetricsMatchTable(t *testing.T) {
+	registry := metrictable.NewRecordingRegistry()
+	newMetrics(registry, access.NewSessions(time.Hour, time.Hour, 1, time.Now), newStreams(1, 1))
+	registry.Check(t, "../../docs/reference/metrics.md", metrictable.Prefix("breakwater_console_"))
 }

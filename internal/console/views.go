@@ -6,19 +6,11 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"sort"
 	"strconv"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/console/access"
-	"github.com/breakwater-k8s/breakwater/internal/console/history"
-	"github.com/breakwater-k8s/breakwater/internal/console/model"
-	"github.com/breakwater-k8s/breakwater/internal/console/plot"
-	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/status"
 )
 
@@ -100,7 +92,7 @@ func (b *coresBody) addCore(c coreState) {
 }
 
 // addAlarms adds the alarms of cells.
-func (b *coresBody) addAlarms(cells ...model.Cell) {
+func (b *coresBody) addAlarms(cells ...cellView) {
 	for i := range cells {
 		for _, a := range cells[i].Alarms {
 			b.Alarms = append(b.Alarms, alarm{a, cells[i].ID})
@@ -127,42 +119,42 @@ func (s *server) label(c *core) string {
 }
 
 // placed adds where a row comes from. Protectors of the manager's core keep their URLs when other cores are added.
-func (s *server) placed(row model.Row, c *core) model.Row {
-	row.Core, row.Stale, row.Path = s.label(c), c.unreachable(), "/protectors/"+row.Namespace+"/"+row.Name
+func (s *server) placed(r row, c *core) row {
+	r.Core, r.CoreUnreachable, r.Path = s.label(c), c.unreachable(), "/protectors/"+r.Namespace+"/"+r.Name
 	if c != s.cores[0] {
-		row.Path = "/cores/" + c.name + row.Path
+		r.Path = "/cores/" + c.name + r.Path
 	}
-	return row
+	return r
 }
 
 // fleetBody is the data of the first page.
 type fleetBody struct {
 	coresBody
-	model.Fleet
+	fleet
 	// Namespace is the requested namespace; empty means all. Unasked is the number of omitted namespaces.
 	Namespace string `json:"namespace,omitempty"`
 	Unasked   int    `json:"namespacesLeftOut,omitempty"`
 	// Events reports whether the visitor may see denials in any of the namespaces.
 	Events bool `json:"events"`
 	// Cells is nil if the visitor may not see them.
-	Cells []model.Cell `json:"cells,omitempty"`
+	Cells []cellView `json:"cells,omitempty"`
 	// Nothing reports whether the visitor may see none of the namespaces with protectors.
 	Nothing bool `json:"-"`
 
-	query model.Query
+	query query
 }
 
 func (s *server) fleet(v visit) (any, error) {
-	query := v.URL.Query()
-	page, err := strconv.Atoi(query.Get("page"))
+	values := v.URL.Query()
+	page, err := strconv.Atoi(values.Get("page"))
 	if err != nil {
 		page = 1
 	}
 	body := fleetBody{
-		Namespace: query.Get("namespace"), Nothing: true,
-		query: model.Query{Text: query.Get("q"), State: model.State(query.Get("state")), Page: page},
+		Namespace: values.Get("namespace"), Nothing: true,
+		query: query{Text: values.Get("q"), State: state(values.Get("state")), Page: page},
 	}
-	var rows []model.Row
+	var rows []row
 	body.coresBody, err = s.eachCore(v, func(c *core) error {
 		of, err := s.rowsFor(v, c, &body)
 		if err != nil {
@@ -173,12 +165,12 @@ func (s *server) fleet(v visit) (any, error) {
 		return err
 	})
 	body.addAlarms(body.Cells...)
-	body.Fleet = model.FleetOf(rows, body.query)
+	body.fleet = fleetOf(rows, body.query)
 	return body, err
 }
 
 // rowsFor returns the rows of a core that the visitor may see in the namespaces of the body, and adds to the body what is omitted.
-func (s *server) rowsFor(v visit, c *core, body *fleetBody) (rows []model.Row, err error) {
+func (s *server) rowsFor(v visit, c *core, body *fleetBody) (rows []row, err error) {
 	namespaces := c.store.namespaces()
 	if body.Namespace != "" {
 		namespaces = []string{body.Namespace}
@@ -200,7 +192,7 @@ func (s *server) rowsFor(v visit, c *core, body *fleetBody) (rows []model.Row, e
 }
 
 // cellsFor returns the cells of a core; ok is false if the visitor may not see them.
-func (s *server) cellsFor(v visit, c *core) (cells []model.Cell, ok bool, err error) {
+func (s *server) cellsFor(v visit, c *core) (cells []cellView, ok bool, err error) {
 	if ok, err = v.IsAllowed(v.Context(), c.name, access.Permission{Group: group, Resource: "cells"}); err != nil || !ok {
 		return nil, false, err
 	}
@@ -214,23 +206,22 @@ func (s *server) cellsFor(v visit, c *core) (cells []model.Cell, ok bool, err er
 	}
 	now := s.now()
 	for i := range list.Items {
-		cell := model.CellOf(s.label(c), &list.Items[i], c.store.heartbeatOf(list.Items[i].Name), now)
+		cell := viewOfCell(s.label(c), &list.Items[i], c.store.heartbeatOf(list.Items[i].Name), now)
 		if c.unreachable() {
-			cell = cell.AsStale()
+			cell = cell.lastKnown()
 		}
-		cell.ID = cell.Name
 		if c != s.cores[0] {
 			cell.ID = c.name + "." + cell.Name
 		}
 		cells = append(cells, cell)
 	}
-	slices.SortFunc(cells, func(a, b model.Cell) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(cells, func(a, b cellView) int { return cmp.Compare(a.Name, b.Name) })
 	return cells, true, nil
 }
 
 type cellsBody struct {
 	coresBody
-	Cells []model.Cell `json:"cells"`
+	Cells []cellView `json:"cells"`
 }
 
 func (s *server) cells(v visit) (any, error) {
@@ -247,142 +238,6 @@ func (s *server) cells(v visit) (any, error) {
 		err = forbidden("cells", "the core cluster")
 	}
 	return body, err
-}
-
-// protectorBody is the data of a protector's page.
-type protectorBody struct {
-	coresBody
-	model.Protector
-	Denials []model.Denial `json:"denials"`
-	// Events reports whether the visitor may see denials.
-	Events bool            `json:"events"`
-	Window string          `json:"window"`
-	Since  time.Time       `json:"since"`
-	Points []history.Point `json:"timeline"`
-	// HistoryMissing reports whether Prometheus does not answer: the timeline begins with the start of the console.
-	HistoryMissing bool `json:"historyMissing,omitempty"`
-	// Freshness holds the cells by name, if the visitor may see them.
-	Freshness map[string]model.Cell `json:"-"`
-
-	// Charts show the history for several screen widths.
-	Charts []plot.Chart `json:"-"`
-}
-
-// windows returns the time ranges of a chart. The first is the default.
-func windows() []window {
-	return []window{{"15m", 15 * time.Minute}, {"1h", time.Hour}, {"6h", 6 * time.Hour}, {"24h", 24 * time.Hour}}
-}
-
-type window struct {
-	Name   string
-	length time.Duration
-}
-
-func (s *server) protector(v visit) (any, error) {
-	c := s.cores[0]
-	if name := v.PathValue("core"); name != "" {
-		at := slices.IndexFunc(s.cores, func(c *core) bool { return c.name == name })
-		if at < 0 {
-			return nil, problem{http.StatusNotFound, "There is no such core", "The console does not know core " + name + "."}
-		}
-		c = s.cores[at]
-	}
-	key := types.NamespacedName{Namespace: v.PathValue("namespace"), Name: v.PathValue("name")}
-	protectors, events, err := c.visibleNamespaces(v, []string{key.Namespace})
-	if err != nil {
-		return nil, err
-	}
-	if !protectors.Has(key.Namespace) {
-		return nil, forbidden("podprotectors in namespace "+key.Namespace, "core "+c.name)
-	}
-	p, err := c.readProtector(v, key)
-	if err != nil {
-		return nil, err
-	}
-	body := protectorBody{Events: events.Has(key.Namespace), Freshness: map[string]model.Cell{}}
-	if state := c.stateFor(v, nil); state.Unreachable {
-		body.addCore(state)
-	}
-	now := s.now()
-	restored := c.store.restored.Load()
-	row := s.placed(model.RowOf(p, restored), c)
-	if body.Events {
-		body.Denials = c.store.denialsOf(key)
-		row = row.WithRefusals(body.Denials, now)
-	}
-	body.Protector = model.ProtectorOf(p, row, restored, now)
-	s.addTimeline(v, &body, c, key)
-	cells, _, err := s.cellsFor(v, c)
-	for _, cell := range cells {
-		body.Freshness[cell.Name] = cell
-		if quota.CellOf(p, cell.Name) != nil {
-			body.addAlarms(cell)
-		}
-	}
-	return body, err
-}
-
-func (c *core) readProtector(v visit, key types.NamespacedName) (*v1alpha1.PodProtector, error) {
-	reader, err := c.read()
-	if err != nil {
-		return nil, err
-	}
-	p := &v1alpha1.PodProtector{}
-	if err := reader.Get(v.Context(), key, p); client.IgnoreNotFound(err) != nil {
-		return nil, fmt.Errorf("read a PodProtector: %w", err)
-	} else if err != nil {
-		return nil, problem{
-			http.StatusNotFound, "There is no such protector",
-			"No PodProtector " + key.String() + " exists in the core. The generator recreates a protector that vanished without a release.",
-		}
-	}
-	return p, nil
-}
-
-// addTimeline adds the history of a protector in the window of the request. The default is the first window.
-func (s *server) addTimeline(v visit, b *protectorBody, c *core, key types.NamespacedName) {
-	shown, now := windows()[0], s.now()
-	for _, w := range windows() {
-		if w.Name == v.URL.Query().Get("window") {
-			shown = w
-		}
-	}
-	b.Window = shown.Name
-	b.Points, b.Since = c.store.historyOf(key, now, shown.length)
-	if s.prometheus != nil && (b.Since.IsZero() || b.Since.After(now.Add(-shown.length))) {
-		older, err := s.prometheus.Points(v.Context(), c.name, key, now, shown.length)
-		if err != nil {
-			s.log.Info("No history from Prometheus", "error", err.Error())
-		}
-		b.HistoryMissing = err != nil
-		b.prepend(older)
-	}
-	if !b.Events {
-		for i := range b.Points {
-			b.Points[i].Refused = 0
-		}
-	}
-	for _, width := range []int{plot.Wide, plot.Medium, plot.Narrow} {
-		b.Charts = append(b.Charts, plot.New(b.Points, now, shown.length, width))
-	}
-}
-
-// prepend adds the points from before the console watched. It replaces denials without counts, which precede the first count.
-func (b *protectorBody) prepend(older []history.Point) {
-	isKnown := func(p history.Point) bool { return p.Last.Known }
-	first := slices.IndexFunc(older, isKnown)
-	if first < 0 {
-		return
-	}
-	b.Since = older[first].At
-	watched := slices.IndexFunc(b.Points, isKnown)
-	if watched < 0 {
-		b.Points = older
-		return
-	}
-	began := b.Points[watched].At
-	older = older[:sort.Search(len(older), func(i int) bool { return !older[i].At.Before(began) })]
-	b.Points = slices.Concat(older, b.Points[watched:])
 }
 
 // link returns the URL of the first page with one query parameter changed.

@@ -9,10 +9,11 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
-	"github.com/breakwater-k8s/breakwater/internal/console/model"
 	"github.com/breakwater-k8s/breakwater/internal/core/printable"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/denial"
@@ -86,7 +87,7 @@ func wantData(s *testConsole, path, some, denied string) {
 		for _, p := range got.Points {
 			marks += int(p.Refused)
 		}
-		if got.Available != 12 || got.Floor != 10 || got.Allowed != 2 || got.Refused != refused || marks != refused || header.Get("Content-Type") != "application/json" {
+		if got.Available != 12 || *got.Floor.Pods != 10 || got.Allowed != 2 || got.Refused != refused || marks != refused || header.Get("Content-Type") != "application/json" {
 			s.Errorf("%+v of %s", got, header)
 		}
 	}
@@ -173,7 +174,7 @@ func TestPagesContainOnlyPrintableText(t *testing.T) {
 	for name, f := range map[string]frame{
 		"problem": {Title: bidi, User: "eve" + bidi, Body: problem{Title: bidi, Text: bidi}},
 		"sign-in": {Title: "Sign in", Body: signInForm{Next: "/" + bidi, Problem: bidi}},
-		"cells":   {Title: "Cells", User: "eve" + bidi, Body: cellsBody{Cells: []model.Cell{{Name: "worker-1", Holder: bidi, Conditions: []status.Condition{condition}}}}},
+		"cells":   {Title: "Cells", User: "eve" + bidi, Body: cellsBody{Cells: []cellView{{Cell: status.Cell{Name: "worker-1", Holder: bidi, Conditions: []status.Condition{condition}}}}}},
 	} {
 		answer := httptest.NewRecorder()
 		pages.writePage(answer, http.StatusOK, name, f)
@@ -197,16 +198,16 @@ func TestFirstPageShowsAlarms(t *testing.T) {
 	}
 	now := time.Now()
 	beat := metav1.NewMicroTime(now)
-	cell := func(kind string, is metav1.ConditionStatus, heard time.Duration) model.Cell {
+	cell := func(kind string, is metav1.ConditionStatus, heard time.Duration) cellView {
 		c := &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: "worker-1"}}
 		c.Status.Aggregator.LastHeartbeat = &beat
 		c.Status.Conditions = []metav1.Condition{{Type: kind, Status: is}}
-		return model.CellOf("", c, model.Heartbeat{At: now.Add(-heard), Changed: true}, now)
+		return viewOfCell("", c, heartbeat{at: now.Add(-heard), changed: true}, now)
 	}
 	healthy := cell(v1alpha1.ConditionGuarded, metav1.ConditionTrue, 0)
 	away := []coreState{{Name: "core", Unreachable: true, Answered: &now}}
 	for claim, c := range map[string]struct {
-		cell   model.Cell
+		cell   cellView
 		cores  []coreState
 		says   []string
 		isLive bool
@@ -214,19 +215,19 @@ func TestFirstPageShowsAlarms(t *testing.T) {
 		"all is well":           {healthy, nil, []string{`<span class="badge good">fresh</span>`, `<td class="n strong">2</td>`}, true},
 		"a cell is not guarded": {cell(v1alpha1.ConditionGuarded, "False", 0), nil, []string{"Removals in worker-1 are not checked", "https://runbooks.example/cell-unguarded.md"}, true},
 		"a cell is stale":       {cell(v1alpha1.ConditionGuarded, "True", time.Hour), nil, []string{"decided by old counts of worker-1", "https://runbooks.example/cell-silent.md"}, true},
-		"a core is unreachable": {healthy.AsStale(), away, []string{
+		"a core is unreachable": {healthy.lastKnown(), away, []string{
 			"all removals of protected pods are denied", "https://runbooks.example/core-down.md", `<td class="n strong">?</td>`,
 		}, false},
-		"a cell is not guarded, and its core is unreachable": {cell(v1alpha1.ConditionGuarded, "False", 0).AsStale(), away, []string{"Removals in worker-1 are not checked"}, false},
+		"a cell is not guarded, and its core is unreachable": {cell(v1alpha1.ConditionGuarded, "False", 0).lastKnown(), away, []string{"Removals in worker-1 are not checked"}, false},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			c.cell.ID = "west.worker-1" // of another core than the first
-			b := fleetBody{Cells: []model.Cell{c.cell}}
+			b := fleetBody{Cells: []cellView{c.cell}}
 			for _, core := range c.cores {
 				b.addCore(core)
 			}
 			b.addAlarms(b.Cells...)
-			b.Fleet = model.FleetOf([]model.Row{{Namespace: "shop", Name: "web", Allowed: 2, Stale: !c.isLive}}, model.Query{})
+			b.fleet = fleetOf([]row{{Namespace: "shop", Name: "web", Allowed: 2, listing: listing{CoreUnreachable: !c.isLive}}}, query{})
 			part, err := pages.renderLive("fleet", frame{Path: "/", Body: b, Old: b.isOld(), Status: b.status()})
 			if err != nil {
 				t.Fatal(err)
@@ -260,7 +261,7 @@ func TestProtectorPageShowsShares(t *testing.T) {
 		})
 	}
 	page := func() string {
-		part, err := pages.renderLive("protector", frame{Path: "/", Body: protectorBody{Protector: model.ProtectorOf(p, model.RowOf(p, 0), 0, time.Now())}})
+		part, err := pages.renderLive("protector", frame{Path: "/", Body: bodyOf(p, statusOf("", p, 0, time.Now()))})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -276,9 +277,41 @@ func TestProtectorPageShowsShares(t *testing.T) {
 	}
 }
 
+// The page of a protector shows what kubectl breakwater status shows of it.
+func TestProtectorPageShowsItsStatus(t *testing.T) {
+	pages, err := newPages("https://runbooks.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	half, gone := intstr.FromString("50%"), v1alpha1.ExpectedWorkload{Kind: "Deployment", Name: "old", Gone: true}
+	p := protector(0, 6, 2, condition(v1alpha1.ConditionTargetResolved, "True"), func(p *v1alpha1.PodProtector) {
+		p.Annotations = map[string]string{v1alpha1.AnnotationRestored: ""}
+		p.Spec.MinAvailable, p.Spec.ExpectedReplicas = &half, ptr.To(int32(8))
+		p.Spec.Spread = &v1alpha1.Spread{TopologyKey: v1alpha1.TopologyKeyCell, TolerateDomainLoss: true}
+		cell := &p.Status.Cells[0]
+		cell.Aggregation.Workloads = append(cell.Aggregation.Workloads, gone)
+		cell.AdmissionHistory.Buckets = append(cell.AdmissionHistory.Buckets, v1alpha1.Bucket{Counter: 7, StartTime: metav1.NewMicroTime(now)})
+		p.Status.Cells = append(p.Status.Cells,
+			v1alpha1.PodProtectorCell{CellID: "worker-2", Discount: v1alpha1.DiscountDraining}, v1alpha1.PodProtectorCell{CellID: "worker-3", Aggregation: v1alpha1.Aggregation{Void: true}})
+	})
+	part, err := pages.renderLive("protector", frame{Path: "/", Body: bodyOf(p, statusOf("", p, 0, now))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{
+		"4: minAvailable 50% of 8 expected (spec.expectedReplicas)", "Deployment/old was deleted, and its pods are still expected.", "<b>9</b> removals under way",
+		"web-a</th><td>worker-1</td><td>Evict", "7 pods</th><td>worker-1</td><td>–", "tolerates the loss of any domain", `<th scope="row">worker-1</th><td class="n">6</td><td class="n">100 %`,
+		"worker-2 <span class=\"badge bad\">Draining</span>", "The Cell is being deleted", "counts not used", "The protector or its core was restored", "restored</span>",
+	} {
+		if !strings.Contains(part, text) {
+			t.Errorf("the page does not contain %q:\n%s", text, part)
+		}
+	}
+}
+
 // newDenial returns a denial of an event.
-func newDenial(event string, at time.Time, removals int) model.Denial {
-	return model.Denial{Event: event, Denial: denial.Denial{Last: at, Count: removals}}
+func newDenial(event string, at time.Time, removals int) denial.Denial {
+	return denial.Denial{Event: event, Last: at, Count: removals}
 }
 
 func TestFleetIsPaged(t *testing.T) {
@@ -290,11 +323,11 @@ func TestFleetIsPaged(t *testing.T) {
 		store.addDenial(nameOf(p), newDenial("e", time.Now(), 3))
 	}
 	every := func(string) bool { return true }
-	f := model.FleetOf(store.protectors(every, every), model.Query{Page: 200})
-	if f.Totals.Protectors != 10_000 || len(f.Rows) != model.PageSize || f.Pages != 200 || f.Totals.Refused != 30_000 {
+	f := fleetOf(store.protectors(every, every), query{Page: 200})
+	if f.Totals.Protectors != 10_000 || len(f.Rows) != pageSize || f.Pages != 200 || f.Totals.Refused != 30_000 {
 		t.Errorf("%d rows, %d pages, %+v", len(f.Rows), f.Pages, f.Totals)
 	}
-	f = model.FleetOf(store.protectors(func(n string) bool { return n == "nb" }, every), model.Query{Text: "web-27ns", Page: 9})
+	f = fleetOf(store.protectors(func(n string) bool { return n == "nb" }, every), query{Text: "web-27ns", Page: 9})
 	if f.Found != 1 || f.Page != 1 || f.Rows[0].Namespace != "nb" {
 		t.Errorf("%+v", f)
 	}

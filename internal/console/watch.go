@@ -19,7 +19,6 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
-	"github.com/breakwater-k8s/breakwater/internal/console/model"
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/denial"
 )
 
@@ -162,8 +161,8 @@ func (d *denials) run(ctx context.Context) {
 // Add implements toolscache.ReflectorStore.
 func (d *denials) Add(object any) error {
 	if e, ok := object.(*eventsv1.Event); ok {
-		if key, told, ok := model.DenialOf(d.reader, e); ok {
-			d.store.addDenial(key, told)
+		if told, ok := d.reader.ParseEvent("", e); ok {
+			d.store.addDenial(types.NamespacedName{Namespace: told.Namespace, Name: told.Protector}, told)
 		}
 	}
 	return nil

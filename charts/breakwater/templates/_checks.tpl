@@ -48,21 +48,8 @@
 {{- if and .Values.console.enabled (not $core) }}
 {{- fail "console.enabled: a cluster in the role worker has no protectors to show. Run the console in the core" }}
 {{- end }}
-{{- with .Values.console.oidc }}
-{{- if and $.Values.console.enabled .issuerURL (not (and .clientID .redirectURL)) }}
-{{- fail "console.oidc: set clientID and redirectURL, which you registered at the provider" }}
-{{- end }}
-{{- end }}
-{{- if and .Values.console.enabled .Values.console.history.persistence.enabled }}
-{{- if ne (int .Values.console.replicas) 1 }}
-{{- fail "console.history.persistence.enabled: only one replica can use the volume. Set console.replicas=1, or console.history.prometheusURL" }}
-{{- end }}
-{{- if .Values.console.history.prometheusURL }}
-{{- fail "console.history.persistence.enabled: Prometheus has the history already. Set only one of persistence and prometheusURL" }}
-{{- end }}
-{{- end }}
-{{- if and .Values.console.enabled .Values.console.cores .Values.console.history.prometheusURL (not .Values.console.history.prometheusCoreLabel) }}
-{{- fail "console.history.prometheusCoreLabel: name the label that tells the cores apart in Prometheus" }}
+{{- if and .Values.console.enabled .Values.console.history.persistence.enabled (ne (int .Values.console.replicas) 1) }}
+{{- fail "console.history.persistence.enabled: only one replica can use the volume. Set console.replicas=1" }}
 {{- end }}
 {{- if and (eq .Values.tls.mode "secret") .Values.console.enabled (not .Values.console.tlsSecretName) }}
 {{- fail "console.tlsSecretName: name the Secret with the console's certificate (tls.mode=secret)" }}

@@ -27,7 +27,7 @@
 //
 // Each of the following happens in a fraction of the seeds. Clients relabel pods with a review (relabels.go), retry removals that never
 // take effect (renewals.go) and remove pods by force (force.go). Protectors use all criteria and exempt pods (criteria.go). Clocks are
-// minutes off where protectors count by age (clock.go). Cells are deleted and recreated, and the pods of silent cells are discounted
+// minutes off where protectors count by age (criteria.go). Cells are deleted and recreated, and the pods of silent cells are discounted
 // (topology.go). Pods are updated and resized in place (updates.go).
 //
 // A process that is stopped by SIGSTOP is an approximation (freeze.go), since all goroutines of a run share one clock. Modelled: no

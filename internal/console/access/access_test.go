@@ -523,11 +523,11 @@ func TestVisibleNamespacesMatchReviews(t *testing.T) {
 	}
 }
 
-func TestUsersOfIdentityProviderAreKnownInAllCores(t *testing.T) {
+func TestLocalUserIsKnownInAllCores(t *testing.T) {
 	east, west := newFakeAPIServer(t), newFakeAPIServer(t)
 	gate := access.NewGate([]access.Core{{Name: "east", Reviews: east.reviews}, {Name: "west", Reviews: west.reviews}},
 		access.NewSessions(time.Hour, time.Hour, 3, time.Now), time.Now)
-	cookie, err := gate.SignInAs(httptest.NewRequest(http.MethodGet, "/", nil), access.NewIdentity("ann", []string{"ops"}))
+	cookie, err := gate.SignInLocally(httptest.NewRequest(http.MethodGet, "/", nil), "ann")
 	if err != nil {
 		t.Fatal(err)
 	}

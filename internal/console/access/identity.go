@@ -8,7 +8,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 )
 
-// Identity is the identity of a user, as reported by the API server or an identity provider.
+// Identity is the identity of a user, as reported by the API server, or the user of a local console.
 type Identity struct {
 	Name   string
 	uid    string
@@ -33,11 +33,6 @@ func identify(user authenticationv1.UserInfo) Identity {
 	}
 	who.key = sha256.Sum256(text)
 	return who
-}
-
-// NewIdentity returns the identity of a user whom an identity provider has authenticated. It holds in all cores.
-func NewIdentity(name string, groups []string) Identity {
-	return identify(authenticationv1.UserInfo{Username: name, Groups: groups})
 }
 
 // Permission is the permission to list a resource in a namespace. An empty namespace means all namespaces, or a cluster-scoped resource.

@@ -15,7 +15,7 @@ var ErrTooManyUsers = errors.New("too many users are signed in")
 type Session struct {
 	Token string
 
-	// identity is that of a user whom an identity provider has authenticated, without a token. Otherwise it is nil.
+	// identity is that of the user of a local console, who has no token. Otherwise it is nil.
 	identity           *Identity
 	user               string
 	opened, lastActive time.Time

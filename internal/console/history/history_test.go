@@ -221,35 +221,3 @@ func TestRestoredHistoryHasGap(t *testing.T) {
 		t.Error("want only the restored protector that was observed again")
 	}
 }
-
-func TestPointsOfReadings(t *testing.T) {
-	at := func(seconds int, value float64) history.Reading {
-		return history.Reading{At: start.Add(time.Duration(seconds) * time.Second), Value: value}
-	}
-	readings := history.Readings{
-		Available: []history.Reading{at(0, 9), at(30, 9), at(60, 8), at(90, 8), at(600, 8), at(630, 7), at(30, 9)},
-		Floor:     []history.Reading{at(0, 5), at(30, 5), at(60, 5), at(90, 5), at(600, 5)},
-		Reserved:  []history.Reading{at(60, 2)},
-		Denied:    [][]history.Reading{{at(30, 4), at(60, 4), at(90, 6), at(600, 1)}, {at(0, 100), at(30, 100)}},
-	}
-	var got []string
-	for _, p := range readings.Points(start.Add(640 * time.Second)) {
-		s := p.Last
-		got = append(got, fmt.Sprintf("%s %t %d/%d/%d %t -%d", p.At.Sub(start), s.Known, s.Available, s.Reserved, s.Floor, s.FloorKnown, p.Refused))
-	}
-	want := []string{
-		"0s true 9/0/5 true -0", "30s true 9/0/5 true -4", "1m0s true 8/2/5 true -0", "1m30s true 8/0/5 true -2",
-		"2m0s false 0/0/0 false -0", // nothing was read for several intervals
-		"10m0s true 8/0/5 true -1", "10m30s true 7/0/0 false -0",
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	points := readings.Points(start.Add(time.Hour))
-	if last := points[len(points)-1]; last.Last.Known || last.At != start.Add(660*time.Second) {
-		t.Errorf("an hour later the last point is %+v, want an unknown state one interval after the last reading", last)
-	}
-	if points := (history.Readings{}).Points(start); points != nil {
-		t.Errorf("points of no readings: %+v", points)
-	}
-}

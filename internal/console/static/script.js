@@ -98,6 +98,7 @@
       morphChildren(main, page.querySelector("main"));
       updateTimes();
       say("");
+      return true;
     } catch {
       say("The console does not answer. What you see may be old.");
     }
@@ -115,7 +116,11 @@
     on("same", () => say(""));
     on("page", (e) => { show(e.data); say(""); });
     on("away", (e) => say(e.data + ". What you see may be old."));
-    source.addEventListener("end", (e) => { source.close(); end(e.data + "."); });
+    source.addEventListener("end", async (e) => {
+      source.close();
+      if (await poll()) open(); // a proxy has renewed the token
+      else end(e.data + ".");
+    });
     source.onerror = () => {
       connected(false);
       if (source.readyState !== EventSource.CLOSED) {

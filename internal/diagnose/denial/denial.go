@@ -43,6 +43,8 @@ type Denial struct {
 	Reason string `json:"reason,omitempty"`
 	// Message is the message that the client of the last request received.
 	Message string `json:"message,omitempty"`
+	// Event is the name of the last event. It is empty for audit events.
+	Event string `json:"-"`
 }
 
 // maxPods is the maximum number of pods that a group names.

@@ -74,7 +74,7 @@ func (r *Reader) ParseEvent(core string, e *eventsv1.Event) (d Denial, ok bool) 
 	}
 	d = Denial{
 		First: e.EventTime.Time, Last: e.EventTime.Time, Count: 1, AtLeast: true, Core: core,
-		Namespace: e.Regarding.Namespace, Protector: e.Regarding.Name, Message: e.Note, Forced: e.Reason == ReasonForced,
+		Namespace: e.Regarding.Namespace, Protector: e.Regarding.Name, Message: e.Note, Forced: e.Reason == ReasonForced, Event: e.Name,
 	}
 	if unattributed {
 		d.Namespace, d.Protector = e.Related.Namespace, ""

@@ -71,27 +71,33 @@ func OfCell(core string, c *v1alpha1.Cell, now time.Time) Cell {
 		Deadline: int(c.Spec.AdmissionDeadlineOrDefault().Seconds()), StaleAfter: int(c.Spec.StaleAfterOrDefault().Seconds()),
 		WhenStale: string(cmp.Or(c.Spec.WhenStale, v1alpha1.WhenStaleTrust)), Created: c.CreationTimestamp.Time, Conditions: conditionsOf(c.Status.Conditions),
 	}
-	overlapping := statusOf(c, v1alpha1.ConditionOverlapping) == string(metav1.ConditionTrue)
+	return v.WithStale(v.Stale)
+}
+
+// WithStale returns the state of the Cell for a caller that observes its heartbeats: stale reports whether its aggregator is silent.
+func (c Cell) WithStale(stale bool) Cell {
+	c.Stale = stale
+	overlapping := c.condition(v1alpha1.ConditionOverlapping)
 	switch bad := string(metav1.ConditionFalse); {
-	case v.Draining:
-		v.State = CellDraining
-	case v.Guarded == bad:
-		v.State = CellNotGuarded
-	case heard == nil:
-		v.State = CellNeverReported
-	case v.Ready == bad:
-		v.State = CellNotCounted
-	case v.Stale:
-		v.State = CellStale
-	case v.Connected == bad:
-		v.State = CellNotConnected
-	case overlapping:
-		v.State = CellOverlapping
+	case c.Draining:
+		c.State = CellDraining
+	case c.Guarded == bad:
+		c.State = CellNotGuarded
+	case c.Heard == nil:
+		c.State = CellNeverReported
+	case c.Ready == bad:
+		c.State = CellNotCounted
+	case c.Stale:
+		c.State = CellStale
+	case c.Connected == bad:
+		c.State = CellNotConnected
+	case overlapping != nil && overlapping.Status == string(metav1.ConditionTrue):
+		c.State = CellOverlapping
 	default:
-		v.State = CellOK
+		c.State = CellOK
 	}
-	v.Alarms = AlarmsOf(&v)
-	return v
+	c.Alarms = AlarmsOf(&c)
+	return c
 }
 
 func statusOf(c *v1alpha1.Cell, condition string) string {

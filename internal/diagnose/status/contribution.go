@@ -145,6 +145,30 @@ func contributionOf(p *v1alpha1.PodProtector, entry *v1alpha1.PodProtectorCell) 
 	return one
 }
 
+// DiscountText describes what a discount means that is not explained by a stale cell; empty if there is none.
+func (c *Contribution) DiscountText() string {
+	switch c.Discount {
+	case "Draining":
+		return "The Cell is being deleted: other cells count none of its pods, and no further removal is admitted in it."
+	case "Cleared":
+		return "A user has cleared its counts and reservations: the aggregator counts it again after the admissionDeadline."
+	}
+	return ""
+}
+
+// WorthlessText describes why the counts are not used; empty if they are.
+func (c *Contribution) WorthlessText() string {
+	switch c.Worthless {
+	case WorthlessVoid:
+		return "The protector or its core was restored: its pods do not count until the aggregator has counted them again."
+	case WorthlessOtherSpec:
+		return "The counts are for another spec: its pods do not count until the aggregator has counted them with the current spec."
+	case WorthlessUncounted:
+		return "The aggregator cannot count the pods: see the problem and the conditions."
+	}
+	return ""
+}
+
 // floorShareOf returns the share of a cell; nil if it has none.
 func floorShareOf(p *v1alpha1.PodProtector, entry *v1alpha1.PodProtectorCell) *FloorShare {
 	if entry.Share == nil {
@@ -169,11 +193,11 @@ func spreadProblem(a *v1alpha1.Aggregation) string {
 }
 
 // setHeartbeat records what the Cell reports about the aggregator of a namespace.
-func (s *Contribution) setHeartbeat(cell *v1alpha1.Cell, namespace string, now time.Time) {
+func (c *Contribution) setHeartbeat(cell *v1alpha1.Cell, namespace string, now time.Time) {
 	heard := lastHeartbeat(cell, namespace)
-	s.Stale = isStale(cell, heard, now)
-	s.StaleAfter = int(cell.Spec.StaleAfterOrDefault().Seconds())
-	s.Heard = heard
+	c.Stale = isStale(cell, heard, now)
+	c.StaleAfter = int(cell.Spec.StaleAfterOrDefault().Seconds())
+	c.Heard = heard
 }
 
 func reservationsOf(h *v1alpha1.AdmissionHistory, deadline time.Duration, now time.Time) (all []Reservation) {

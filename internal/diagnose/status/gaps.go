@@ -5,6 +5,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
 // Gap is a way in which a protector looks effective and is not.
@@ -48,6 +49,24 @@ func GapsOf(p *v1alpha1.PodProtector) (gaps []Gap) {
 	return gaps
 }
 
+// Text returns the display name of the gap.
+func (g Gap) Text() string {
+	switch g {
+	case GapUnguarded:
+		return "not guarded"
+	case GapGuardUnknown:
+		return "guard unknown"
+	case GapNoPods:
+		return "matches no pod"
+	case GapMisspelt:
+		return "misspelt label or annotation"
+	case GapScaledToZero:
+		return "scaled to 0"
+	default:
+		return string(g)
+	}
+}
+
 // Condition returns the type of the condition that explains the gap.
 func (g Gap) Condition() string {
 	switch g {
@@ -62,3 +81,16 @@ func (g Gap) Condition() string {
 
 // IsNeutral reports whether the gap is what the user has asked for.
 func (g Gap) IsNeutral() bool { return g == GapScaledToZero }
+
+// AboveExpected returns how many more pods are available than are expected, if that has lasted for longer than a rollout; otherwise 0. The floor
+// of the protector may then be too low.
+func AboveExpected(p *v1alpha1.PodProtector) int {
+	if !meta.IsStatusConditionTrue(p.Status.Conditions, v1alpha1.ConditionExpectationBelowPods) {
+		return 0
+	}
+	expected, known := quota.Expected(p)
+	if !known {
+		return 0 // the floor is unknown, too
+	}
+	return max(0, quota.Available(p)-expected)
+}

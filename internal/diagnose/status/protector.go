@@ -6,6 +6,7 @@ package status
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -51,6 +52,8 @@ type Protector struct {
 	Uncounted  []string    `json:"uncounted,omitempty"`
 	Spread     *Spread     `json:"spread,omitempty"`
 	Conditions []Condition `json:"conditions,omitempty"`
+	// Restored reports whether the protector was deleted without a release and created again, or lost counts in a restore.
+	Restored bool `json:"restored,omitempty"`
 	// AboveExpected is how many more pods are available than are expected, if that has lasted for longer than a rollout; otherwise 0.
 	AboveExpected int `json:"aboveExpected,omitempty"`
 	// Gaps are the ways in which the protector looks effective and is not, worst first.
@@ -92,6 +95,7 @@ func Of(core string, p *v1alpha1.PodProtector, cells []v1alpha1.Cell, now time.T
 		Allowed: quota.Allowed(p), Cells: contributionsOf(p, cells, now), Spread: spreadOf(p), Conditions: conditionsOf(p.Status.Conditions),
 		AboveExpected: AboveExpected(p),
 		Gaps:          GapsOf(p),
+		Restored:      isRestored(p),
 	}
 	if decrease, pending := brake.DecreaseOf(p); pending {
 		v.DecreasePending = &decrease
@@ -113,6 +117,11 @@ func Of(core string, p *v1alpha1.PodProtector, cells []v1alpha1.Cell, now time.T
 	slices.Sort(v.Uncounted)
 	v.Refuses = denialReason(p, &v)
 	return v
+}
+
+func isRestored(p *v1alpha1.PodProtector) bool {
+	_, isRecreated := p.Annotations[v1alpha1.AnnotationRestored]
+	return isRecreated || quota.IsRestorePending(p)
 }
 
 // BelowFloor returns how many available pods are missing to reach the floor. It ignores removals under way.
@@ -203,6 +212,27 @@ func floorOf(p *v1alpha1.PodProtector) (floor Floor) {
 		floor.Expected = &expected
 	}
 	return floor
+}
+
+// Text describes the source of the floor, such as: minAvailable 70% of 10 expected (spec.expectedReplicas).
+func (f Floor) Text() string {
+	var text string
+	switch {
+	case f.MinAvailable != "":
+		text = "minAvailable " + f.MinAvailable
+	case f.MaxUnavailable != "":
+		text = "maxUnavailable " + f.MaxUnavailable
+	}
+	switch {
+	case f.ExpectedFrom == "":
+		return text
+	case f.Expected == nil:
+		return text + " of the workloads' replicas, which are unknown"
+	case f.ExpectedFrom == "spec":
+		return text + fmt.Sprintf(" of %d expected (spec.expectedReplicas)", *f.Expected)
+	default:
+		return text + fmt.Sprintf(" of %d expected (the workloads' replicas)", *f.Expected)
+	}
 }
 
 func sourceName(p *v1alpha1.PodProtector) string {

@@ -2,8 +2,10 @@ package status
 
 import (
 	"cmp"
+	"fmt"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/printable"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
@@ -30,6 +32,20 @@ type Spread struct {
 type Domain struct {
 	Name string `json:"name"`
 	Pods int    `json:"pods"`
+}
+
+// Limits describes the limits that the spec sets.
+func (s *Spread) Limits() (all []string) {
+	if s.MaxSharePercent > 0 {
+		all = append(all, fmt.Sprintf("at most %d%% in one domain", s.MaxSharePercent))
+	}
+	if s.MinDomains > 0 {
+		all = append(all, "at least "+printable.Count(s.MinDomains, "domain"))
+	}
+	if s.TolerateDomainLoss {
+		all = append(all, "tolerates the loss of any domain")
+	}
+	return all
 }
 
 func spreadOf(p *v1alpha1.PodProtector) *Spread {

@@ -1,9 +1,0 @@
-package console
-
-import (
-	"testing"
-
-	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
-)
-
-func TestMain(m *testing.M) { testplane.Main(m) }
