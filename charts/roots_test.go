@@ -68,6 +68,9 @@ func TestRootGuardCanBeDisabled(t *testing.T) {
 			if !slices.Contains(got, "--root-guard="+mode) {
 				t.Errorf("arguments %q, want --root-guard=%s", got, mode)
 			}
+			if slices.Contains(got, "--on-cascade=Release") != (mode == "Deny") {
+				t.Errorf("arguments %q in mode %s, want --on-cascade=Release only where the generator has it", got, mode)
+			}
 			if mode == "Deny" && (!slices.Contains(got, "--root-guard-owner-kinds=rollouts.argoproj.io") || !slices.Contains(got, "--root-guard-owner-kinds=configmaps")) {
 				t.Errorf("arguments %q, want the owner kinds", got)
 			}

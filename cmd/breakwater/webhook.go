@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/core/rootguard"
 	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing"
@@ -47,6 +48,7 @@ type webhookFlags struct {
 	cellsOf      []string
 	scheduling   bool
 	rootGuard    string
+	onCascade    string
 	ownerKinds   []string
 	nodeGuard    bool
 	home         string
@@ -100,6 +102,7 @@ configuration with breakwater webhook-config --root-guard.`,
 	flags.BoolVar(&f.retryDenied, "nudge", true, "when budget returns, wake the controllers whose removals were denied (an annotation on their objects), and retry abandoned evictions: from tainted nodes, and of pods whose owner was deleted; release pods to a controller that was deleted and created again")
 	flags.BoolVar(&f.scheduling, "scheduling", false, "apply PodSchedulingPolicies and ClusterPodSchedulingPolicies to pods and workloads, and the spreads of PodProtectors to pods")
 	flags.StringVar(&f.rootGuard, "root-guard", string(rootguard.Warn), "response to the deletion of an object that live floors depend on: `Off|Warn|Deny`")
+	flags.StringVar(&f.onCascade, "on-cascade", string(v1alpha1.CascadeHold), "--on-cascade of the generator, for what the root guard tells clients: `Hold|Release`")
 	flags.StringSliceVar(&f.ownerKinds, "root-guard-owner-kinds", nil, "`resources` whose objects own source workloads in the core clusters, such as rollouts.argoproj.io: the root guard also answers their deletion")
 	flags.BoolVar(&f.nodeGuard, "node-guard", false, "record each admitted removal of a protected pod without a grace period as an Event in the cell, for node guards; "+
 		"a removal that cannot be recorded is denied")
@@ -115,6 +118,9 @@ func (f *webhookFlags) validate() error {
 	var all []error
 	if _, err := rootguard.ParseMode(f.rootGuard); err != nil {
 		all = append(all, fmt.Errorf("--root-guard: %w", err))
+	}
+	if of := v1alpha1.CascadePolicy(f.onCascade); of != v1alpha1.CascadeHold && of != v1alpha1.CascadeRelease {
+		all = append(all, fmt.Errorf("--on-cascade %q: must be %s or %s", f.onCascade, v1alpha1.CascadeHold, v1alpha1.CascadeRelease))
 	}
 	if len(f.cores) == 0 {
 		all = append(all, errors.New("--core is required at least once: protectors are read from core clusters"))
@@ -271,7 +277,8 @@ func (f *webhookFlags) guardRoots(mgr manager.Manager, cores map[string]cluster.
 		return nil
 	}
 	handler, err := guarding.Setup(mgr, guarding.Options{
-		Mode: mode, Audit: f.server.Audit, Cores: cores, Protection: protection, OwnerKinds: groupResources(f.ownerKinds), Registry: metrics.Registry,
+		Mode: mode, Audit: f.server.Audit, OnCascade: v1alpha1.CascadePolicy(f.onCascade), Cores: cores, Protection: protection,
+		OwnerKinds: groupResources(f.ownerKinds), Registry: metrics.Registry,
 	})
 	if err != nil {
 		return err

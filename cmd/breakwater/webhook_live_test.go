@@ -158,7 +158,7 @@ func TestWebhookWarnsAboutDeletions(t *testing.T) {
 	for _, object := range documents(t, printed) {
 		create(object)
 	}
-	want := fmt.Sprintf("deleting Namespace %q affects 1 floor that keeps 2 pods available; it stays in force until you confirm", namespace)
+	want := fmt.Sprintf("1 floor that keeps 2 pods available (now 0) depends on Namespace %q: it stays in force until you confirm", namespace)
 	eventually(t, "a warning", func() string {
 		if err := admin.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, client.DryRunAll); err != nil {
 			t.Fatalf("delete was denied: %v", err)

@@ -13,35 +13,11 @@ import (
 // maxPodNames is how many pods of a wave are named, unless the output is wide.
 const maxPodNames = 4
 
-func simulationText(s simulationResult, wide, coloured bool) string {
-	var b strings.Builder
-	verdict := good.apply("passes", coloured)
-	switch {
-	case len(s.Aborts) > 0:
-		verdict = bad.apply("kubectl drain aborts on "+abortedNodes(s.Aborts), coloured)
-	case !s.Passes:
-		verdict = bad.apply(fmt.Sprintf("blocked: %d of %s would stay", len(s.Stuck), printable.Count(s.Pods, "pod")), coloured)
-	}
-	fmt.Fprintf(&b, "%s in cell %s: %s\n", s.What, s.Cell, verdict)
-	b.WriteString(abortsText(s.Aborts, coloured))
-	b.WriteString(wavesTable(s.Waves, wide, coloured))
-	if len(s.First) > 0 {
-		b.WriteString("\n" + strong.apply("First denials", coloured) + "\n")
-		b.WriteString(denialsText(s.First, true))
-	}
-	if len(s.Stuck) > 0 {
-		b.WriteString("\n" + strong.apply("Would stay", coloured) + "\n")
-		b.WriteString(denialsText(s.Stuck, false))
-	}
-	b.WriteString(leftOutText(s.LeftOut, s.Notes, wide))
-	return b.String()
-}
-
 func planText(p drainPlan, wide, coloured bool) string {
 	var b strings.Builder
 	b.WriteString(abortsText(p.Aborts, coloured))
 	if len(p.Blocked) > 0 {
-		b.WriteString(bad.apply("These pods block the drain", coloured) + "\n" + denialsText(p.Blocked, true) + "\n")
+		b.WriteString(bad.apply("These pods block the drain", coloured) + "\n" + denialsText(p.Blocked) + "\n")
 	}
 	b.WriteString(planSummary(p))
 	b.WriteString(wavesTable(p.Waves, wide, coloured))
@@ -110,8 +86,8 @@ func wavesTable(waves []drain.Wave, wide, coloured bool) string {
 	return "\n" + t.text(coloured)
 }
 
-// denialsText groups denials by protector and verdict. If withMessages is true, it prints the full message of the first one of each group.
-func denialsText(all []drain.Refusal, withMessages bool) string {
+// denialsText groups denials by protector and verdict, with the full message of the first one of each group.
+func denialsText(all []drain.Refusal) string {
 	var b strings.Builder
 	counts := map[string]int{}
 	for _, r := range all {
@@ -120,7 +96,7 @@ func denialsText(all []drain.Refusal, withMessages bool) string {
 			continue
 		}
 		fmt.Fprintf(&b, "  %s%s: %s\n", r.Pod, onNode(r.Node), strings.TrimSpace(key))
-		if withMessages && counts[key] == 1 {
+		if counts[key] == 1 {
 			b.WriteString(wrapText(r.Message, "      ") + "\n")
 		}
 	}

@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -118,27 +117,19 @@ func owner(kind, name string) *metav1.OwnerReference {
 func TestArgumentsOfExplain(t *testing.T) {
 	b := newExplainFixture(t, nil)
 	for line, want := range map[string]string{
-		"explain deployment/web":                                              `"deployment/web": want pod/NAME`,
-		"explain web-0":                                                       `"web-0": want pod/NAME`,
-		"explain pod/":                                                        `want pod/NAME`,
-		"explain pod/web-0 --operation scale":                                 `--operation "scale": want delete, evict, update, resize or relabel`,
-		"explain pod/web-0 -o xml":                                            `--output "xml"`,
-		"explain pod/web-0 --cell c --cell-context c=here":                    `pods "web-0" not found`,
-		"explain pod/web-0":                                                   "calls Breakwater for no cell",
-		"force pod/web-0 --reason ok --cell c --cell-context c=here":          `pods "web-0" not found`,
-		"simulate delete --cell c --cell-context c=here":                      "-l is required",
-		"simulate drain no-such-node --cell c --cell-context c=here":          `read node "no-such-node"`,
-		"simulate scale deployment/web --cell c --cell-context c=here":        "--replicas is required",
-		"simulate rollout cronjob/web --cell c --cell-context c=here":         "want deployment/NAME, statefulset/NAME or replicaset/NAME",
-		"simulate rollout deployment/web --cell c --cell-context c=here":      `read deployment/web from cell "c"`,
-		"simulate rollout deployment.apps/web --cell c --cell-context c=here": `read deployment.apps/web from cell "c"`,
-		"simulate rollout web --cell c --cell-context c=here":                 "want deployment/NAME, statefulset/NAME or replicaset/NAME",
-		"simulate drain pod/web-0 --cell c --cell-context c=here":             `"pod/web-0": want NAME or node/NAME`,
-		"drain-plan pod/web-0 --cell c --cell-context c=here":                 `"pod/web-0": want NAME or node/NAME`,
-		"cells pod/web-0":                                                     `"pod/web-0": want NAME or cell/NAME`,
-		"status pod/web-0":                                                    `"pod/web-0": want NAME or podprotector/NAME`,
-		"drain-plan no-such-node --cell c --cell-context c=nowhere":           "does not answer",
-		"explain pod/web-0 --core-context nowhere --cell-context c=nowhere":   "no cell",
+		"explain deployment/web":                                            `"deployment/web": want pod/NAME`,
+		"explain web-0":                                                     `"web-0": want pod/NAME`,
+		"explain pod/":                                                      `want pod/NAME`,
+		"explain pod/web-0 --operation scale":                               `--operation "scale": want delete, evict, update, resize or relabel`,
+		"explain pod/web-0 -o xml":                                          `--output "xml"`,
+		"explain pod/web-0 --cell c --cell-context c=here":                  `pods "web-0" not found`,
+		"explain pod/web-0":                                                 "calls Breakwater for no cell",
+		"force pod/web-0 --reason ok --cell c --cell-context c=here":        `pods "web-0" not found`,
+		"drain-plan pod/web-0 --cell c --cell-context c=here":               `"pod/web-0": want NAME or node/NAME`,
+		"cells pod/web-0":                                                   `"pod/web-0": want NAME or cell/NAME`,
+		"status pod/web-0":                                                  `"pod/web-0": want NAME or podprotector/NAME`,
+		"drain-plan no-such-node --cell c --cell-context c=nowhere":         "does not answer",
+		"explain pod/web-0 --core-context nowhere --cell-context c=nowhere": "no cell",
 	} {
 		if printed, code := b.run(strings.Fields(line)...); code != 1 || !strings.Contains(printed, want) {
 			t.Errorf("%s: exit code %d, want 1 and %q:\n%s", line, code, want, printed)
@@ -260,55 +251,15 @@ func TestDrainLeavesOutPodsLikeKubectl(t *testing.T) {
 			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
 		},
 	}})
-	for _, command := range [][]string{{"drain-plan"}, {"simulate", "drain"}} {
-		printed, code := b.run(append(append(command, node.Name), at...)...)
-		b.wantOutput(printed, code, 2, "cannot delete DaemonSet-managed Pods (use --ignore-daemonsets to ignore): "+b.namespace+"/agent",
-			"cannot delete Pods that declare no controller (use --force to override): "+b.namespace+"/bare", "kubectl drain would abort on "+node.Name)
-	}
-	printed, code := b.run(append([]string{"drain-plan", node.Name, "node/" + node.Name}, ignore...)...)
+	printed, code := b.run(append([]string{"drain-plan", node.Name}, at...)...)
+	b.wantOutput(printed, code, 2, "cannot delete DaemonSet-managed Pods (use --ignore-daemonsets to ignore): "+b.namespace+"/agent",
+		"cannot delete Pods that declare no controller (use --force to override): "+b.namespace+"/bare", "kubectl drain would abort on "+node.Name)
+	printed, code = b.run(append([]string{"drain-plan", node.Name, "node/" + node.Name}, ignore...)...)
 	b.wantOutput(printed, code, 0, "1 node in cell c in 4 waves, about 1m0s", "1 0s 20s", "1 pod left out")
 	printed, code = b.run(append([]string{"drain-plan", node.Name, "--timeout", "30s"}, ignore...)...)
 	b.wantOutput(printed, code, 2, "Timeout", "--timeout 30s", "2 pods would block")
-	printed, code = b.run(append([]string{"simulate", "drain", node.Name}, ignore...)...)
-	b.wantOutput(printed, code, 2, "blocked: 3 of 4 pods would stay", "with --replacements-ready-after TIME it continues")
-	printed, code = b.run(append([]string{"simulate", "drain", node.Name, "--disable-eviction", "--replacements-ready-after", "1m", "-o", "json"}, ignore...)...)
-	b.wantOutput(printed, code, 2, `"passes": false`, `"protector": "core/`+b.namespace+`/web"`)
-	printed, code = b.run(append([]string{"simulate", "drain", node.Name, "--pod-selector", "app=none"}, at...)...)
-	b.wantOutput(printed, code, 0, "passes")
-}
-
-func TestScaleDownOrder(t *testing.T) {
-	at := func(name string, age time.Duration, ready corev1.ConditionStatus) corev1.Pod {
-		p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(time.Unix(1e9, 0).Add(-age))}}
-		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}}
-		return p
-	}
-	old, young, broken := at("old", time.Hour, corev1.ConditionTrue), at("young", time.Minute, corev1.ConditionTrue), at("broken", 2*time.Hour, corev1.ConditionFalse)
-	w := workload{kind: "Deployment"}
-	if w.compareRemovalOrder(young, old) >= 0 || w.compareRemovalOrder(broken, young) >= 0 {
-		t.Error("compareRemovalOrder() does not sort pods that are not Ready first, then the youngest")
-	}
-	w.kind = "StatefulSet"
-	if w.compareRemovalOrder(at("db-10", 0, "True"), at("db-9", 0, "True")) >= 0 || w.compareRemovalOrder(at("db-2", 0, "True"), at("db-1", 0, "True")) >= 0 {
-		t.Error("compareRemovalOrder() does not sort the highest ordinal of a StatefulSet first")
-	}
-}
-
-func TestRolloutSurgeAndUnavailable(t *testing.T) {
-	percent, one := intstr.FromString("25%"), intstr.FromInt32(1)
-	replicas := int32(10)
-	d := &appsv1.Deployment{}
-	d.Spec.Replicas = &replicas
-	d.Spec.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{MaxSurge: &percent, MaxUnavailable: &percent}
-	if w := deploymentWorkload(d); w.surge != 3 || w.unavailable != 2 || w.recreate {
-		t.Errorf("25%% of 10 replicas: %+v, want surge 3 and unavailable 2", w)
-	}
-	d.Spec.Strategy.RollingUpdate.MaxUnavailable = &one
-	if w := deploymentWorkload(d); w.unavailable != 1 {
-		t.Errorf("1 of 10 replicas: %+v, want unavailable 1", w)
-	}
-	d.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
-	if w := deploymentWorkload(d); !w.recreate {
-		t.Errorf("Recreate: %+v, want all pods removed first", w)
-	}
+	printed, code = b.run(append([]string{"drain-plan", node.Name, "--disable-eviction", "--replacements-ready-after", "1m", "-o", "json"}, ignore...)...)
+	b.wantOutput(printed, code, 2, `"protector": "core/`+b.namespace+`/web"`)
+	printed, code = b.run(append([]string{"drain-plan", node.Name, "--pod-selector", "app=none"}, at...)...)
+	b.wantOutput(printed, code, 0, "No pod has to go from "+node.Name)
 }

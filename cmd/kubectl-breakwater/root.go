@@ -43,7 +43,6 @@ CELL=CONTEXT, or the current context if its API server calls Breakwater for that
 		nodeCommand(p),
 		cli.ReferenceCommand(),
 		releaseCommand(p),
-		simulateCommand(p),
 		statusCommand(p),
 		cli.VersionCommand(),
 		watchCommand(p),

@@ -14,12 +14,13 @@ func TestKubectlWarnsOfDeletion(t *testing.T) {
 		l.Must(l.Core.Create(l.Context(), createPolicy(l)))
 		createDeployment(l, 8)
 		waitForProtector(l, "deployment-web", 6)
-		want := fmt.Sprintf(`Warning: Breakwater: deleting Namespace %q affects 1 floor that keeps 6 pods available; it stays in force until you confirm: `+
-			`kubectl annotate namespace %s breakwater.dev/confirm-release=true`, l.Namespace, l.Namespace)
+		const counts = "Warning: Breakwater: 1 floor that keeps 6 pods available (now "
+		rest := fmt.Sprintf(`) depends on Namespace %q: it stays in force until you confirm: kubectl annotate namespace %s breakwater.dev/confirm-release=true`,
+			l.Namespace, l.Namespace)
 		l.Eventually(func() string { // the webhook reads PodProtectors from a watch
 			out := e2e.RunTool(l.Context(), l, "kubectl", installed.Cluster.Kubeconfig(), "delete", "namespace", l.Namespace, "--dry-run=server")
-			if !strings.Contains(out, want) {
-				return fmt.Sprintf("kubectl printed %q, want %q", out, want)
+			if !strings.Contains(out, counts) || !strings.Contains(out, rest) {
+				return fmt.Sprintf("kubectl printed %q, want %q and %q", out, counts, rest)
 			}
 			return ""
 		})

@@ -10,19 +10,19 @@ import (
 
 func TestUnknownNestedCommandFails(t *testing.T) {
 	for line, want := range map[string]struct{ err, out string }{
-		"simulate drian node-1":        {`unknown command "drian" for "breakwater simulate"` + "\n\nDid you mean this?\n\tdrain", ""},
-		"--color never simulate drian": {"Did you mean this?\n\tdrain", ""},
-		"simulate reboot":              {`Run 'breakwater simulate --help' for usage.`, ""},
-		"simulat":                      {`unknown command "simulat" for "breakwater"`, ""},
-		"simulate":                     {"", "breakwater simulate [command]"},
-		"simulate drian --help":        {"", "breakwater simulate [command]"},
-		"simulate drain node-1":        {"", "drained node-1"},
+		"node drian node-1":        {`unknown command "drian" for "breakwater node"` + "\n\nDid you mean this?\n\tdrain", ""},
+		"--color never node drian": {"Did you mean this?\n\tdrain", ""},
+		"node reboot":              {`Run 'breakwater node --help' for usage.`, ""},
+		"nod":                      {`unknown command "nod" for "breakwater"`, ""},
+		"node":                     {"", "breakwater node [command]"},
+		"node drian --help":        {"", "breakwater node [command]"},
+		"node drain node-1":        {"", "drained node-1"},
 	} {
 		root := &cobra.Command{Use: "breakwater", SilenceErrors: true, SilenceUsage: true}
 		root.PersistentFlags().String("color", "", "")
-		simulate := &cobra.Command{Use: "simulate", Args: cobra.NoArgs}
-		simulate.AddCommand(&cobra.Command{Use: "drain NODE", Run: func(c *cobra.Command, nodes []string) { c.Println("drained", nodes[0]) }})
-		root.AddCommand(simulate)
+		node := &cobra.Command{Use: "node", Args: cobra.NoArgs}
+		node.AddCommand(&cobra.Command{Use: "drain NODE", Run: func(c *cobra.Command, nodes []string) { c.Println("drained", nodes[0]) }})
+		root.AddCommand(node)
 		var out bytes.Buffer
 		root.SetOut(&out)
 		root.SetErr(&out)

@@ -11,6 +11,7 @@ import (
 	"github.com/go-logr/logr"
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -22,6 +23,7 @@ import (
 // Handler answers reviews about deletions in clusters that are cores, have cells, or both.
 type Handler struct {
 	mode       rootguard.Mode
+	onCascade  v1alpha1.CascadePolicy
 	cores      map[string]*coreCluster
 	protection Protection
 	metrics    *reviews.Metrics
@@ -39,7 +41,7 @@ type coreCluster struct {
 func (h *Handler) Review(ctx context.Context, cluster string, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 	began := time.Now()
 	kind, answer := h.answer(ctx, cluster, request)
-	if dry := request.DryRun; dry == nil || !*dry {
+	if !ptr.Deref(request.DryRun, false) {
 		h.metrics.Observe(ctx, kind, string(answer.Reason), time.Since(began))
 		if answer.Text != "" {
 			h.log.Info("Reviewed deletion of an object that floors depend on", "reason", answer.Reason, "cluster", cluster,
@@ -76,9 +78,13 @@ func (h *Handler) answer(ctx context.Context, cluster string, request *admission
 	}
 	question := &rootguard.Deletion{
 		Mode: h.mode, Cluster: rootguard.ClusterIdentity{Core: core, Cells: cells}, Object: object,
-		User: request.UserInfo.Username, Groups: request.UserInfo.Groups, Now: h.now(),
+		User: request.UserInfo.Username, Groups: request.UserInfo.Groups, DryRun: ptr.Deref(request.DryRun, false), OnCascade: h.onCascade, Now: h.now(),
 	}
-	return object.Class(), h.decide(ctx, question)
+	answer = h.decide(ctx, question)
+	if answer.Reason == NotReady && question.DryRun { // no warning would mean that no floor depends on the object
+		answer.Text = fmt.Sprintf("Breakwater cannot determine which floors depend on %s: it has not read all PodProtectors yet; try again", object)
+	}
+	return object.Class(), answer
 }
 
 func (h *Handler) decide(ctx context.Context, q *rootguard.Deletion) rootguard.Answer {

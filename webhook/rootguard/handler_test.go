@@ -110,6 +110,18 @@ func TestUndecidableReviewsAreAllowed(t *testing.T) {
 	}
 }
 
+// Without an answer to a dry run, a client would think that no floor depends on the object.
+func TestDryRunsAreAnsweredWithoutProtectors(t *testing.T) {
+	h, _ := newHandler(t, fakeProtection{unread: []string{"core"}})
+	for _, dry := range []bool{false, true} {
+		request := namespaceShop()
+		request.DryRun = &dry
+		if got := h.Review(t.Context(), "cores/core", request); !got.Allowed || (len(got.Warnings) == 1) != dry {
+			t.Errorf("Review() with dryRun %v = %+v, want it allowed, with a warning for a dry run only", dry, got)
+		}
+	}
+}
+
 // If its namespace cannot be read, a workload counts as unconfirmed: the denial says how to confirm on the object.
 func TestUnreadableNamespaceConfirmsNothing(t *testing.T) {
 	web := request("ReplicationController", "replicationcontrollers",

@@ -69,19 +69,21 @@ func TestClientsAreWarned(t *testing.T) {
 	protector := p.generated("web")
 	p.configure(p.place())
 	head := func(what string) string {
-		return "Breakwater: deleting " + what + " affects 1 floor that keeps 3 pods available; "
+		return "Breakwater: 1 floor that keeps 3 pods available (now 4) depends on " + what + ": "
 	}
 	annotate := func(what string) string { return "kubectl annotate " + what + " breakwater.dev/confirm-release=true" }
-	own := fmt.Sprintf("confirm an intended release: "+annotate("-n %s podprotector deployment-web"), p.namespace)
 
 	p.wantWarned(p.getNamespace(),
 		head(fmt.Sprintf("Namespace %q", p.namespace))+"it stays in force until you confirm: "+annotate("namespace "+p.namespace))
-	p.wantWarned(web, head(fmt.Sprintf("Deployment %q", p.namespace+"/web"))+own)
-	p.wantWarned(protector, head(fmt.Sprintf("PodProtector %q", p.namespace+"/deployment-web"))+own)
-	p.wantWarned(definition("podprotectors.breakwater.dev"),
-		head(`CustomResourceDefinition "podprotectors.breakwater.dev"`)+"confirm an intended release: "+annotate("crd podprotectors.breakwater.dev"))
+	p.wantWarned(web, head(fmt.Sprintf("Deployment %q", p.namespace+"/web"))+
+		"it is released after a quiet period, unless too many floors fall at once; confirm: "+annotate("-n "+p.namespace+" podprotector deployment-web"))
+	p.wantWarned(protector, head(fmt.Sprintf("PodProtector %q", p.namespace+"/deployment-web"))+
+		"it stays in force until the workload is deleted, or labeled breakwater.dev/protect=false")
+	p.wantWarned(definition("podprotectors.breakwater.dev"), head(`CustomResourceDefinition "podprotectors.breakwater.dev"`)+
+		`it stays in force, and no other can be created, until you run "breakwater release --all-namespaces --deleted"`)
 	p.create(&v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: p.cell}})
-	p.wantWarned(&v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: p.cell}}, head(fmt.Sprintf("Cell %q", p.cell))+"the pods of the cell no longer count")
+	p.wantWarned(&v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: p.cell}},
+		head(fmt.Sprintf("Cell %q", p.cell))+"it stays in force, but the pods of the cells no longer count")
 
 	// The ReplicaSet has pods, but its Deployment owns it, so the API server does not send the review.
 	p.create(replicaSet(p.namespace, "web-1", web))
@@ -93,9 +95,13 @@ func TestClientsAreWarned(t *testing.T) {
 
 	p.wantWarned(p.deployment("other"))
 	p.wantWarned(definition("podschedulingpolicies.breakwater.dev"))
-	p.wantWarned(p.deployment("idle", func(d *appsv1.Deployment) {
+	idle := p.deployment("idle", func(d *appsv1.Deployment) {
 		d.Spec.Replicas, d.Spec.Selector.MatchLabels, d.Spec.Template.Labels = ptr.To[int32](0), map[string]string{"app": "web"}, map[string]string{"app": "web"}
-	}))
+	})
+	p.wantWarned(idle, head(fmt.Sprintf("Deployment %q", p.namespace+"/idle"))+"it stays in force, and the webhook denies removals of pods beyond the budget")
+	if err := p.Delete(t.Context(), idle); err != nil || p.takeWarnings() != nil {
+		t.Errorf("deletion of a workload with 0 replicas: error %v, or a warning; want neither", err)
+	}
 }
 
 // replicaSet returns a ReplicaSet with pods of the Deployment web.
@@ -117,7 +123,7 @@ func TestConfirmationsLiftDenials(t *testing.T) {
 	p.generated("web")
 	p.configure(p.place())
 
-	p.wantDenied(p.dryRunDelete(p.getNamespace()), "Breakwater denies the deletion of Namespace", "1 floor that keeps 3 pods available depends on it",
+	p.wantDenied(p.dryRunDelete(p.getNamespace()), "Breakwater denies the deletion of Namespace", "1 floor that keeps 3 pods available (now 4) depends on it",
 		"kubectl annotate namespace "+p.namespace+" breakwater.dev/confirm-release=true")
 	p.wantDenied(p.dryRunDelete(web), "kubectl annotate -n "+p.namespace+" deployment web breakwater.dev/confirm-release=true, or scale it to 0 first")
 	p.wantDenied(p.dryRunDelete(definition("cells.breakwater.dev")), "kubectl annotate crd cells.breakwater.dev")
@@ -126,8 +132,11 @@ func TestConfirmationsLiftDenials(t *testing.T) {
 
 	p.annotate(web, "2020-01-01")
 	p.wantDenied(p.dryRunDelete(web), "confirm it")
+	released := func(what string) string {
+		return "Breakwater: 1 floor that keeps 3 pods available (now 4) depends on " + what + ": it is released at once, because a user confirmed it"
+	}
 	p.annotate(web, "true")
-	p.wantWarned(web)
+	p.wantWarned(web, released(fmt.Sprintf("Deployment %q", p.namespace+"/web")))
 	p.annotate(web, "no")
 
 	before := web.DeepCopy()
@@ -135,7 +144,9 @@ func TestConfirmationsLiftDenials(t *testing.T) {
 	if err := p.Patch(p.Context(), web, client.MergeFrom(before)); err != nil {
 		t.Fatal(err)
 	}
-	p.wantWarned(web)
+	if p.takeWarnings(); p.dryRunDelete(web) != nil || len(p.takeWarnings()) != 1 {
+		t.Error("the dry run of a deletion of a workload with 0 replicas is denied, or gets no answer")
+	}
 	web.Spec.Replicas = ptr.To[int32](4)
 	web.ResourceVersion = ""
 	if err := p.Update(p.Context(), web); err != nil {
@@ -144,10 +155,11 @@ func TestConfirmationsLiftDenials(t *testing.T) {
 	p.wantDenied(p.dryRunDelete(web), "confirm it")
 
 	p.annotate(p.getNamespace(), "true")
-	p.wantWarned(p.getNamespace())
-	p.wantWarned(web)
-	if err := p.DeleteAllOf(p.Context(), &appsv1.Deployment{}, client.InNamespace(p.namespace)); err != nil {
-		t.Errorf("deletecollection in a confirmed namespace: %v", err)
+	p.wantWarned(p.getNamespace(), released(fmt.Sprintf("Namespace %q", p.namespace)))
+	p.wantWarned(web, released(fmt.Sprintf("Deployment %q", p.namespace+"/web")))
+	err := p.DeleteAllOf(p.Context(), &appsv1.Deployment{}, client.InNamespace(p.namespace))
+	if got := p.takeWarnings(); err != nil || got != nil {
+		t.Errorf("deletecollection in a confirmed namespace: error %v and warnings %q, want none", err, got)
 	}
 }
 
@@ -159,8 +171,51 @@ func TestAReleaseIsConfirmedOnThePodProtector(t *testing.T) {
 	p.wantDenied(p.dryRunDelete(web), "confirm it")
 	p.annotate(protector, "2099-01-01T00:00:00Z")
 	p.awaitCached(protector)
-	p.wantWarned(web)
-	p.wantWarned(p.getNamespace())
+	for what, object := range map[string]client.Object{
+		fmt.Sprintf("Deployment %q", p.namespace+"/web"): web, fmt.Sprintf("Namespace %q", p.namespace): p.getNamespace(),
+	} {
+		p.wantWarned(object, "Breakwater: 1 floor that keeps 3 pods available (now 4) depends on "+what+": it is released at once, because a user confirmed it")
+	}
+}
+
+// A dry run of a deletion answers which floors depend on the object, what they keep, and whether they would be held or released.
+func TestDryRunCountsFloors(t *testing.T) {
+	p := newFixture(t, core.Warn)
+	p.deployment("api")
+	web := p.deployment("web")
+	covered := p.generated("web", func(of *v1alpha1.PodProtector) {
+		of.Annotations[v1alpha1.AnnotationPolicy] = "ClusterProtectionPolicy/all"
+		of.Annotations[v1alpha1.AnnotationPolicyRule] = "{}"
+	})
+	p.generated("api")
+	hand := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: "hand"}}
+	hand.Spec.Selector, hand.Spec.MinAvailable = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "cache"}}, v1alpha1.Pods(2)
+	p.create(hand)
+	p.count(p.Client, hand)
+	p.configure(p.place())
+	const confirm = "kubectl annotate %s breakwater.dev/confirm-release=true"
+	inNamespace := func(name string) string { return fmt.Sprintf("%q", p.namespace+"/"+name) }
+
+	p.wantWarned(p.getNamespace(), fmt.Sprintf("Breakwater: 3 floors that keep 8 pods available (now 12) depend on Namespace %q: "+
+		"they stay in force until you confirm: "+confirm, p.namespace, "namespace "+p.namespace))
+	p.wantWarned(web, "Breakwater: 1 floor that keeps 3 pods available (now 4) depends on Deployment "+inNamespace("web")+
+		": it is released after a quiet period, unless too many floors fall at once; confirm: "+fmt.Sprintf(confirm, "-n "+p.namespace+" podprotector deployment-web"))
+	p.wantWarned(definition("podprotectors.breakwater.dev"), `Breakwater: 3 floors that keep 8 pods available (now 12) depend on CustomResourceDefinition `+
+		`"podprotectors.breakwater.dev": they stay in force, and no other can be created, until you run "breakwater release --all-namespaces --deleted"`)
+	p.wantWarned(hand, "Breakwater: 1 floor that keeps 2 pods available (now 4) depends on PodProtector "+inNamespace("hand")+
+		": it is released after a quiet period, unless too many floors fall at once; confirm: "+fmt.Sprintf(confirm, "-n "+p.namespace+" podprotector hand"))
+
+	p.annotate(hand, "true")
+	p.awaitCached(hand)
+	p.wantWarned(hand, "Breakwater: 1 floor that keeps 2 pods available (now 4) depends on PodProtector "+inNamespace("hand")+
+		": it is released at once, because a user confirmed it")
+	p.wantWarned(p.getNamespace(), fmt.Sprintf("Breakwater: 3 floors that keep 8 pods available (now 12) depend on Namespace %q: "+
+		"2 stay in force until you confirm, 1 is released at once, because a user confirmed it; confirm: "+confirm, p.namespace, "namespace "+p.namespace))
+	for _, object := range []client.Object{p.getNamespace(), web, covered, hand} {
+		if err := p.Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil || object.GetDeletionTimestamp() != nil {
+			t.Errorf("%s after its dry run: error %v, deleted %v; want it unchanged", object.GetName(), err, object.GetDeletionTimestamp())
+		}
+	}
 }
 
 func TestDeleteCollectionWarnsForEachObject(t *testing.T) {
@@ -242,9 +297,10 @@ func TestWorkerCountsOnlyItsOwnPods(t *testing.T) {
 	web := p.deployment("web")
 	protector := p.generated("web")
 	p.configure(core.ClusterIdentity{Cells: []string{p.cell}})
-	tail := " affects 1 floor that keeps 3 pods available (4 available pods run in this cluster); it stays in force, and the webhook denies removals of pods beyond the budget"
-	p.wantWarned(p.getNamespace(), fmt.Sprintf("Breakwater: deleting Namespace %q", p.namespace)+tail)
-	p.wantWarned(web, fmt.Sprintf("Breakwater: deleting Deployment %q", p.namespace+"/web")+tail)
+	const text = "Breakwater: 1 floor that keeps 3 pods available (now 4, 4 of them in this cluster) depends on %s %q: " +
+		"it stays in force, and the webhook denies removals of pods beyond the budget"
+	p.wantWarned(p.getNamespace(), fmt.Sprintf(text, "Namespace", p.namespace))
+	p.wantWarned(web, fmt.Sprintf(text, "Deployment", p.namespace+"/web"))
 	p.wantWarned(protector)
 	p.wantWarned(definition("podprotectors.breakwater.dev"))
 	p.wantWarned(p.deployment("other"))
@@ -270,8 +326,8 @@ func TestDeletionOfSourceOwnersIsReviewed(t *testing.T) {
 	p.generated("web")
 	p.configure(p.place())
 	for _, m := range []*corev1.ConfigMap{app, top} {
-		p.wantWarned(m, fmt.Sprintf("Breakwater: deleting ConfigMap %q affects 1 floor that keeps 3 pods available; it stays in force until you confirm: "+
-			"kubectl annotate -n %s configmap %s breakwater.dev/confirm-release=true", p.namespace+"/"+m.Name, p.namespace, m.Name))
+		p.wantWarned(m, fmt.Sprintf("Breakwater: 1 floor that keeps 3 pods available (now 4) depends on ConfigMap %q: it stays in force until you confirm: "+
+			"kubectl annotate -n %s podprotector deployment-web breakwater.dev/confirm-release=true", p.namespace+"/"+m.Name, p.namespace))
 	}
 	p.wantWarned(owner("stranger"))
 }

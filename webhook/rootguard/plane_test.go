@@ -192,7 +192,7 @@ func (p *fixture) deployment(name string, change ...func(*appsv1.Deployment)) *a
 
 // generated creates the PodProtector of a Deployment, with a floor of 3 of 4 available pods, and waits until the
 // webhook has seen it.
-func (p *fixture) generated(deployment string) *v1alpha1.PodProtector {
+func (p *fixture) generated(deployment string, change ...func(*v1alpha1.PodProtector)) *v1alpha1.PodProtector {
 	p.Helper()
 	source := policy.Ref{Group: "apps", Kind: "Deployment", Namespace: p.namespace, Name: deployment}
 	of := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{
@@ -202,6 +202,9 @@ func (p *fixture) generated(deployment string) *v1alpha1.PodProtector {
 	}}
 	of.Spec.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": deployment}}
 	of.Spec.MinAvailable = v1alpha1.Pods(3)
+	for _, c := range change {
+		c(of)
+	}
 	p.create(of)
 	p.count(p.Client, of)
 	return of

@@ -37,13 +37,13 @@ func responseOf(review types.UID, answer rootguard.Answer) *admissionv1.Admissio
 	if answer.Shares > 0 {
 		response.AuditAnnotations["shares"] = strconv.Itoa(answer.Shares)
 	}
-	switch answer.Reason {
-	case rootguard.Warned:
-		response.Warnings = []string{answer.Text}
-	case rootguard.Denied:
+	switch {
+	case answer.Reason == rootguard.Denied:
 		response.Result = &metav1.Status{
 			Status: metav1.StatusFailure, Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden, Message: answer.Text,
 		}
+	case answer.Text != "":
+		response.Warnings = []string{answer.Text}
 	}
 	return response
 }

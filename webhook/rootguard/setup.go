@@ -31,6 +31,8 @@ type Options struct {
 	Mode rootguard.Mode
 	// Audit turns denials into warnings.
 	Audit bool
+	// OnCascade is the generator's policy for cascades, for texts. Empty is Hold.
+	OnCascade v1alpha1.CascadePolicy
 	// Cores are the core clusters by name.
 	Cores      map[string]cluster.Cluster
 	Protection Protection
@@ -47,7 +49,7 @@ func Setup(mgr manager.Manager, o Options) (*Handler, error) {
 		return nil, err
 	}
 	h := &Handler{
-		mode: o.Mode, cores: map[string]*coreCluster{}, protection: o.Protection, metrics: metrics, log: mgr.GetLogger(), now: time.Now,
+		mode: o.Mode, onCascade: o.OnCascade, cores: map[string]*coreCluster{}, protection: o.Protection, metrics: metrics, log: mgr.GetLogger(), now: time.Now,
 	}
 	if o.Audit && h.mode == rootguard.Deny {
 		h.mode = rootguard.Warn

@@ -66,7 +66,7 @@ func (w *workerFixture) protectorNamed(name string, floor int32) *v1alpha1.PodPr
 func TestClientsOfAWorkerAreWarnedAboutShares(t *testing.T) {
 	w := newWorkerFixture(t, core.Warn)
 	head := func(what string) string {
-		return "Breakwater: deleting " + what + " affects 1 share of 1 floor that keeps 3 pods available in this cluster; "
+		return "Breakwater: 1 share of 1 floor that keeps 3 pods available in this cluster (now 4) depends on " + what + ": "
 	}
 	const recreates = "removals of these pods are denied until Breakwater has recreated the shares, for which it needs their core clusters"
 	for _, name := range []string{"podprotectors.breakwater.dev", "cells.breakwater.dev"} {
@@ -78,14 +78,15 @@ func TestClientsOfAWorkerAreWarnedAboutShares(t *testing.T) {
 	w.wantWarned(definition("podschedulingpolicies.breakwater.dev"))
 
 	// The floor is counted once, although its share depends on them as well.
-	tail := " affects 1 floor that keeps 5 pods available (4 available pods run in this cluster); it stays in force, and the webhook denies removals of pods beyond the budget"
-	w.wantWarned(w.getNamespace(), fmt.Sprintf("Breakwater: deleting Namespace %q", w.namespace)+tail)
-	w.wantWarned(w.deployment("web"), fmt.Sprintf("Breakwater: deleting Deployment %q", w.namespace+"/web")+tail)
+	const text = "Breakwater: 1 floor that keeps 5 pods available (now 4, 4 of them in this cluster) depends on %s %q: " +
+		"it stays in force, and the webhook denies removals of pods beyond the budget"
+	w.wantWarned(w.getNamespace(), fmt.Sprintf(text, "Namespace", w.namespace))
+	w.wantWarned(w.deployment("web"), fmt.Sprintf(text, "Deployment", w.namespace+"/web"))
 }
 
 func TestDeletionOfSharesIsDeniedUntilConfirmed(t *testing.T) {
 	w := newWorkerFixture(t, core.Deny)
-	const shares = "1 share of 1 floor that keeps 3 pods available in this cluster depends on it"
+	const shares = "1 share of 1 floor that keeps 3 pods available in this cluster (now 4) depends on it"
 	crd := definition("podprotectors.breakwater.dev")
 	for _, object := range []client.Object{crd, definition("cells.breakwater.dev"), w.copy, w.share} {
 		w.wantDenied(w.dryRunDelete(object), "Breakwater denies the deletion of", object.GetName(), shares, "breakwater.dev/confirm-release=true")
@@ -95,7 +96,12 @@ func TestDeletionOfSharesIsDeniedUntilConfirmed(t *testing.T) {
 
 	for _, object := range []client.Object{crd, w.copy, w.share} {
 		w.annotate(object, "true")
-		w.wantWarned(object)
+		if p, ok := object.(*v1alpha1.PodProtector); ok {
+			w.awaitCached(p)
+		}
+		if w.takeWarnings(); w.dryRunDelete(object) != nil || len(w.takeWarnings()) != 1 {
+			t.Errorf("the dry run of the confirmed deletion of %s is denied, or gets no answer", object.GetName())
+		}
 		w.annotate(object, "no")
 		if p, ok := object.(*v1alpha1.PodProtector); ok {
 			w.awaitCached(p)

@@ -127,8 +127,34 @@ func (a Answer) warnings() (warnings []string) {
 	for _, spread := range a.Spreads {
 		warnings = append(warnings, warningsOf(spread.Protector, spread.Conflicts)...)
 	}
-	if more := len(warnings) - maxWarnings; more > 0 {
-		warnings = append(warnings[:maxWarnings], fmt.Sprintf("and %s in which policies or protectors were not applied", printable.Count(more, "more field")))
+	return limited(warnings, "more field", "in which policies or protectors were not applied")
+}
+
+// explanation returns what each policy and spread adds to an object, in their order, and which of their parts do not apply to an object of its
+// kind. Only the response to a dry run has it.
+func (a Answer) explanation() (lines []string) {
+	if a.Err != nil {
+		return []string{truncate("stored without scheduling policies: " + a.Err.Error())}
+	}
+	add := func(subject fmt.Stringer, effect *scheduling.Effect) {
+		if len(effect.Injected) > 0 {
+			lines = append(lines, truncate(subject.String()+" adds "+strings.Join(effect.Injected, ", ")))
+		}
+		lines = append(lines, warningsOf(subject, effect.Skipped)...)
+	}
+	for i := range a.Outcomes {
+		add(a.Outcomes[i].Policy, &a.Outcomes[i].Effect)
+	}
+	for i := range a.Spreads {
+		add(a.Spreads[i].Protector, &a.Spreads[i].Effect)
+	}
+	return limited(lines, "more line", "about policies and protectors")
+}
+
+// limited returns the first maxWarnings warnings, and how many there are more.
+func limited(warnings []string, more, about string) []string {
+	if n := len(warnings) - maxWarnings; n > 0 {
+		return append(warnings[:maxWarnings], "and "+printable.Count(n, more)+" "+about)
 	}
 	return warnings
 }

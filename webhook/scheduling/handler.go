@@ -14,6 +14,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 
 	"github.com/breakwater-k8s/breakwater/internal/scheduling"
 	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing"
@@ -54,12 +55,16 @@ func (h *Handler) Review(ctx context.Context, cell string, request *admissionv1.
 		h.log.Info("Stored object without its scheduling policies", "cell", cell, "reason", answer.Reason, "why", answer.Err.Error(),
 			"kind", request.Kind.Kind, "namespace", request.Namespace, "name", request.Name)
 	}
-	if dry := request.DryRun; dry == nil || !*dry {
+	dryRun := ptr.Deref(request.DryRun, false)
+	if !dryRun {
 		h.metrics.observe(ctx, h.label(cell), &answer, time.Since(began))
 		h.counts.add(answer)
 	}
 	recordAnswer(trace.SpanFromContext(ctx), cell, request, &answer)
 	response := answer.Response(request.UID)
+	if dryRun && answer.Refusal == "" {
+		response.Warnings = slices.Concat(answer.explanation(), response.Warnings)
+	}
 	if h.audit {
 		admitWithWarning(response)
 	}

@@ -230,11 +230,34 @@ func TestDryRunIsNotCounted(t *testing.T) {
 	d, request := newHandlerFixture(t, policy()), creation(podKind, podWithUnknownFields)
 	real := d.Review(t.Context(), "worker-1", request)
 	request.DryRun = ptr.To(true)
-	if diff := cmp.Diff(real, d.Review(t.Context(), "worker-1", request)); diff != "" {
+	dry := d.Review(t.Context(), "worker-1", request)
+	if want := []string{"PodSchedulingPolicy shop/ssd adds nodeSelector[disk]"}; !slices.Equal(dry.Warnings, want) {
+		t.Errorf("warnings %q of a dry run, want %q", dry.Warnings, want)
+	}
+	dry.Warnings = nil
+	if diff := cmp.Diff(real, dry); diff != "" {
 		t.Errorf("response to a dry run (-real +dry):\n%s", diff)
 	}
 	if diff := cmp.Diff(map[Reason]float64{Injected: 1}, counted(t, d.registry, "worker-1")); diff != "" {
 		t.Errorf("counted reviews (-want +got):\n%s", diff)
+	}
+}
+
+// A dry run also says what does not apply to the object, and why the object would be stored without its policies.
+func TestDryRunExplainsWhatIsMissing(t *testing.T) {
+	d := newHandlerFixture(t, policy(func(s *v1alpha1.PodSchedulingPolicySpec) { s.NodeName = "node-1" }))
+	request := creation(podKind, `{"metadata":{"ownerReferences":[{"apiVersion":"apps/v1","kind":"DaemonSet","name":"d","uid":"u","controller":true}]},"spec":{}}`)
+	request.DryRun = ptr.To(true)
+	got := d.Review(t.Context(), "worker-1", request).Warnings
+	if !slices.ContainsFunc(got, func(w string) bool {
+		return strings.HasPrefix(w, "PodSchedulingPolicy shop/ssd was not applied to nodeName")
+	}) {
+		t.Errorf("warnings %q, want one about the field that a DaemonSet chooses", got)
+	}
+	d.fakeCells.unread = errors.New("core is not read yet")
+	got = d.Review(t.Context(), "worker-1", request).Warnings
+	if len(got) != 1 || !strings.Contains(got[0], "stored without scheduling policies: ") {
+		t.Errorf("warnings %q, want one that no policies were applied", got)
 	}
 }
 

@@ -367,35 +367,3 @@ func TestDecideHoldsABurstForAWindow(t *testing.T) {
 		}
 	})
 }
-
-func TestPredict(t *testing.T) {
-	limits := Limits{Count: 2, Window: time.Minute, Quiet: 5 * time.Second, OnCascade: v1alpha1.CascadeHold}
-	released := limits
-	released.OnCascade = v1alpha1.CascadeRelease
-	cascade := Pending{Protector: "cascade", Since: start, Cascade: true}
-	for claim, c := range map[string]struct {
-		limits  Limits
-		pending []Pending
-		grants  []Grant
-		want    []Verdict
-	}{
-		"decreases up to the limit are granted":              {limits, pendingSince(0, 0), nil, []Verdict{Granted, Granted}},
-		"more than the limit are held":                       {limits, pendingSince(0, 0, 0), nil, []Verdict{Held, Held, Held}},
-		"an older decrease uses the budget of a younger one": {limits, pendingSince(0, -60), grantsAt(0), []Verdict{Held, Granted}},
-		"a cascade is held, and other decreases are not":     {limits, append(pendingSince(0, 0), cascade), nil, []Verdict{Granted, Granted, Held}},
-		"a cascade that is not held counts":                  {released, append(pendingSince(0, 0), cascade), nil, []Verdict{Held, Held, Held}},
-	} {
-		t.Run(claim, func(t *testing.T) {
-			var waiting []Waiting
-			for _, p := range c.pending {
-				waiting = append(waiting, Waiting{p, c.limits})
-			}
-			answers := Predict(State{Protectors: 10, Grants: c.grants}, waiting, start)
-			for i, p := range c.pending {
-				if got := answers[p.Protector].Verdict; got != c.want[i] {
-					t.Errorf("Predict() = %s for %s, want %s", got, p.Protector, c.want[i])
-				}
-			}
-		})
-	}
-}

@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/confirm"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
@@ -36,7 +37,8 @@ const (
 // Answer is the answer to a deletion.
 type Answer struct {
 	Reason Reason
-	// Text is the warning or the denial, in one sentence. It is empty if there is none.
+	// Text is the warning or the denial, in one sentence. It is empty if there is none. A dry run also has one if the deletion needs no
+	// confirmation, but floors depend on the object.
 	Text string
 	// Floors is the number of live floors that depend on the object and whose release is not confirmed. Pods is the number of pods that
 	// they keep available over all cells. LocalPods is the number of available pods that they have in the cluster.
@@ -53,7 +55,11 @@ type Deletion struct {
 	// User and Groups identify the client.
 	User   string
 	Groups []string
-	Now    time.Time
+	// DryRun reports whether the client only asks what the deletion would do.
+	DryRun bool
+	// OnCascade is the generator's policy for cascades, where the policy of a floor has none. Empty is Hold. It affects only texts.
+	OnCascade v1alpha1.CascadePolicy
+	Now       time.Time
 }
 
 // AllowedReason returns the reason for which the deletion is allowed regardless of the floors. It is empty if the floors decide.
@@ -77,29 +83,35 @@ func (q *Deletion) Decide(floors []Floor) Answer {
 	depending, confirmed := q.depending(floors)
 	a := count(depending)
 	switch {
-	case len(depending) == 0 && confirmed == 0:
+	case len(depending) == 0 && len(confirmed) == 0:
 		a.Reason = NoFloor
+		return a
 	case len(depending) == 0 || q.isConfirmed():
 		a.Reason = Confirmed
 	case q.Object.Replicas != nil && *q.Object.Replicas == 0:
 		a.Reason = ScaledToZero
 	case q.Mode == Deny:
-		a.Reason, a.Text = Denied, q.denial(&a, depending)
+		a.Reason, a.Text = Denied, q.denial(depending)
+		return a
 	case IsSystem(q.User, q.Groups):
 		a.Reason = SystemClient
+		return a
 	default:
-		a.Reason, a.Text = Warned, q.warning(&a, depending)
+		a.Reason = Warned
+	}
+	if a.Reason == Warned || q.DryRun {
+		a.Text = q.warning(slices.Concat(depending, confirmed))
 	}
 	return a
 }
 
-// depending returns the floors that depend on the object and whose release is not confirmed, and the number of those whose release is. It
-// leaves out shares of floors that depend on the object themselves.
-func (q *Deletion) depending(floors []Floor) (depending []*Floor, confirmed int) {
+// depending returns the floors that depend on the object: those whose release is not confirmed on the PodProtector, and those whose release
+// is. It leaves out shares of floors that depend on the object themselves.
+func (q *Deletion) depending(floors []Floor) (depending, confirmed []*Floor) {
 	whole := map[types.NamespacedName][]*Floor{}
 	add := func(f *Floor) {
 		if f.Confirmed {
-			confirmed++
+			confirmed = append(confirmed, f)
 		} else {
 			depending = append(depending, f)
 		}

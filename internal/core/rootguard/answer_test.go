@@ -91,19 +91,19 @@ func TestTexts(t *testing.T) {
 		floors []*v1alpha1.PodProtector
 		want   string
 	}{
-		{rootguard.Warn, core, namespaceNamed(t, "shop"), []*v1alpha1.PodProtector{web, single}, `Breakwater: deleting Namespace "shop" affects 2 floors that keep 4 pods available; ` +
+		{rootguard.Warn, core, namespaceNamed(t, "shop"), []*v1alpha1.PodProtector{web, single}, `Breakwater: 2 floors that keep 4 pods available (now 5) depend on Namespace "shop": ` +
 			`they stay in force until you confirm: kubectl annotate namespace shop breakwater.dev/confirm-release=true`},
-		{rootguard.Deny, core, namespaceNamed(t, "shop"), []*v1alpha1.PodProtector{web, single}, `Breakwater denies the deletion of Namespace "shop": 2 floors that keep 4 pods available depend on it; ` +
+		{rootguard.Deny, core, namespaceNamed(t, "shop"), []*v1alpha1.PodProtector{web, single}, `Breakwater denies the deletion of Namespace "shop": 2 floors that keep 4 pods available (now 5) depend on it; ` +
 			`if it is intended, confirm it: kubectl annotate namespace shop breakwater.dev/confirm-release=true`},
-		{rootguard.Warn, core, deploymentNamed(t, "api"), []*v1alpha1.PodProtector{single}, `Breakwater: deleting Deployment "shop/api" affects 1 floor that keeps 1 pod available; ` +
-			`confirm an intended release: kubectl annotate -n shop podprotector deployment-api breakwater.dev/confirm-release=true`},
-		{rootguard.Deny, worker, deploymentNamed(t, "api"), []*v1alpha1.PodProtector{single}, `Breakwater denies the deletion of Deployment "shop/api": 1 floor that keeps 1 pod available (1 available pod runs in this cluster) depends on it; ` +
+		{rootguard.Warn, core, deploymentNamed(t, "api"), []*v1alpha1.PodProtector{single}, `Breakwater: 1 floor that keeps 1 pod available (now 1) depends on Deployment "shop/api": ` +
+			`it is released after a quiet period, unless too many floors fall at once; confirm: kubectl annotate -n shop podprotector deployment-api breakwater.dev/confirm-release=true`},
+		{rootguard.Deny, worker, deploymentNamed(t, "api"), []*v1alpha1.PodProtector{single}, `Breakwater denies the deletion of Deployment "shop/api": 1 floor that keeps 1 pod available (now 1, 1 of them in this cluster) depends on it; ` +
 			`if it is intended, confirm it: kubectl annotate -n shop deployment api breakwater.dev/confirm-release=true, or scale it to 0 first`},
-		{rootguard.Warn, core, definitionOf(t, "argoproj.io", "Rollout", "rollouts"), []*v1alpha1.PodProtector{rollout}, `Breakwater: deleting CustomResourceDefinition "rollouts.argoproj.io" affects 1 floor that keeps 3 pods available; ` +
-			`it stays in force until you confirm: kubectl annotate crd rollouts.argoproj.io breakwater.dev/confirm-release=true`},
+		{rootguard.Warn, core, definitionOf(t, "argoproj.io", "Rollout", "rollouts"), []*v1alpha1.PodProtector{rollout}, `Breakwater: 1 floor that keeps 3 pods available (now 0) depends on CustomResourceDefinition "rollouts.argoproj.io": ` +
+			`it stays in force until you confirm: kubectl annotate -n shop podprotector ` + rollout.Name + ` breakwater.dev/confirm-release=true`},
 		{
 			rootguard.Deny, core, object(t, "argoproj.io/v1alpha1", "Rollout", "rollouts", fields{"metadata": fields{"namespace": "shop", "name": "web"}}), []*v1alpha1.PodProtector{rollout},
-			`Breakwater denies the deletion of Rollout "shop/web": 1 floor that keeps 3 pods available depends on it; ` +
+			`Breakwater denies the deletion of Rollout "shop/web": 1 floor that keeps 3 pods available (now 0) depends on it; ` +
 				`if it is intended, confirm it: kubectl annotate -n shop rollouts.argoproj.io web breakwater.dev/confirm-release=true`,
 		},
 	} {

@@ -37,8 +37,8 @@ type Floor struct {
 	Local bool
 	// Pods is the number of pods that must stay available over all cells.
 	Pods int
-	// LocalPods is the number of the floor's available pods in the cluster.
-	LocalPods int
+	// Available is the number of the floor's available pods over all cells, and LocalPods of those in the cluster.
+	Available, LocalPods int
 	// Source is the workload that the PodProtector was generated from. It is nil for a handwritten PodProtector.
 	Source *policy.Ref
 	// Owners are the known owners of the source. Only those of local floors count.
@@ -76,7 +76,7 @@ func FloorOf(core string, p *v1alpha1.PodProtector, cluster ClusterIdentity, now
 		if cell.Aggregation.CountedReplicas == 0 {
 			continue
 		}
-		f.cells = append(f.cells, cell.CellID)
+		f.cells, f.Available = append(f.cells, cell.CellID), f.Available+int(cell.Aggregation.CountedReplicas)
 		if slices.Contains(cluster.Cells, cell.CellID) {
 			f.LocalPods += int(cell.Aggregation.CountedReplicas)
 			f.counted = append(f.counted, cell.CellID)
@@ -133,7 +133,12 @@ func (f *Floor) dependsOnKind(kind schema.GroupKind) bool {
 		}
 		return f.Local && kind.Kind == f.policy
 	}
-	return f.Source != nil && f.Source.GroupKind() == kind || f.LocalPods > 0 && f.target != nil && f.target.GroupKind() == kind ||
+	return f.isFromKind(kind) || f.LocalPods > 0 && f.target != nil && f.target.GroupKind() == kind
+}
+
+// isFromKind reports whether the source of the floor is of a kind, or in the core cluster of its PodProtector an owner of the source.
+func (f *Floor) isFromKind(kind schema.GroupKind) bool {
+	return f.Source != nil && f.Source.GroupKind() == kind ||
 		f.Local && slices.ContainsFunc(f.Owners, func(owner Owner) bool { return owner.Kind == kind })
 }
 

@@ -102,19 +102,19 @@ func TestTextsAboutShares(t *testing.T) {
 		floors []*v1alpha1.PodProtector
 		want   string
 	}{
-		{rootguard.Warn, crd, []*v1alpha1.PodProtector{web, shareOf("web", "b", 2), api}, `Breakwater: deleting CustomResourceDefinition "podprotectors.breakwater.dev" affects 3 shares of 2 floors that keep 6 pods available in this cluster; ` +
+		{rootguard.Warn, crd, []*v1alpha1.PodProtector{web, shareOf("web", "b", 2), api}, `Breakwater: 3 shares of 2 floors that keep 6 pods available in this cluster (now 5) depend on CustomResourceDefinition "podprotectors.breakwater.dev": ` +
 			`removals of these pods are denied until Breakwater has recreated the shares, for which it needs their core clusters`},
-		{rootguard.Deny, crd, []*v1alpha1.PodProtector{web, api}, `Breakwater denies the deletion of CustomResourceDefinition "podprotectors.breakwater.dev": 2 shares of 2 floors that keep 4 pods available in this cluster depend on it; ` +
+		{rootguard.Deny, crd, []*v1alpha1.PodProtector{web, api}, `Breakwater denies the deletion of CustomResourceDefinition "podprotectors.breakwater.dev": 2 shares of 2 floors that keep 4 pods available in this cluster (now 5) depend on it; ` +
 			`if it is intended, confirm it: kubectl annotate crd podprotectors.breakwater.dev breakwater.dev/confirm-release=true`},
-		{rootguard.Warn, cell, []*v1alpha1.PodProtector{web}, `Breakwater: deleting Cell "a" affects 1 share of 1 floor that keeps 3 pods available in this cluster; ` +
+		{rootguard.Warn, cell, []*v1alpha1.PodProtector{web}, `Breakwater: 1 share of 1 floor that keeps 3 pods available in this cluster (now 4) depends on Cell "a": ` +
 			`Breakwater does not count their pods until it has recreated the Cell, for which it needs their core clusters`},
-		{rootguard.Deny, cell, []*v1alpha1.PodProtector{web}, `Breakwater denies the deletion of Cell "a": 1 share of 1 floor that keeps 3 pods available in this cluster depends on it; ` +
+		{rootguard.Deny, cell, []*v1alpha1.PodProtector{web}, `Breakwater denies the deletion of Cell "a": 1 share of 1 floor that keeps 3 pods available in this cluster (now 4) depends on it; ` +
 			`if it is intended, confirm it: kubectl annotate cell a breakwater.dev/confirm-release=true`},
-		{rootguard.Deny, share, []*v1alpha1.PodProtector{web}, `Breakwater denies the deletion of PodProtector "shop/web.share-a": 1 share of 1 floor that keeps 3 pods available in this cluster depends on it; ` +
+		{rootguard.Deny, share, []*v1alpha1.PodProtector{web}, `Breakwater denies the deletion of PodProtector "shop/web.share-a": 1 share of 1 floor that keeps 3 pods available in this cluster (now 4) depends on it; ` +
 			`if it is intended, confirm it: kubectl annotate -n shop podprotector web.share-a breakwater.dev/confirm-release=true`},
-		{rootguard.Warn, deploymentNamed(t, "web"), []*v1alpha1.PodProtector{protector("web", 5, shared, counted("a", 4)), web}, `Breakwater: deleting Deployment "shop/web" affects 1 floor that keeps 5 pods available (4 available pods run in this cluster); ` +
+		{rootguard.Warn, deploymentNamed(t, "web"), []*v1alpha1.PodProtector{protector("web", 5, shared, counted("a", 4)), web}, `Breakwater: 1 floor that keeps 5 pods available (now 4, 4 of them in this cluster) depends on Deployment "shop/web": ` +
 			`it stays in force, and the webhook denies removals of pods beyond the budget`},
-		{rootguard.Warn, deploymentNamed(t, "web"), []*v1alpha1.PodProtector{web}, `Breakwater: deleting Deployment "shop/web" affects 1 share of 1 floor that keeps 3 pods available in this cluster; ` +
+		{rootguard.Warn, deploymentNamed(t, "web"), []*v1alpha1.PodProtector{web}, `Breakwater: 1 share of 1 floor that keeps 3 pods available in this cluster (now 4) depends on Deployment "shop/web": ` +
 			`it stays in force, and the webhook denies removals of pods beyond the budget`},
 	} {
 		q := &rootguard.Deletion{Mode: c.mode, Cluster: worker, Object: c.object, Now: now()}

@@ -2,7 +2,9 @@ package rootguard
 
 import (
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -10,35 +12,13 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// warning returns the text for a client whose deletion was allowed.
-func (q *Deletion) warning(a *Answer, depending []*Floor) string {
-	return fmt.Sprintf("Breakwater: deleting %s affects %s; %s", q.Object, a.countsText(depending), q.advice(a, depending))
-}
-
-// advice explains the remedy for a deletion that was allowed.
-func (q *Deletion) advice(a *Answer, depending []*Floor) string {
-	o, stays := q.Object, "they stay in force"
-	if a.Floors == 1 {
-		stays = "it stays in force"
+// warning returns the text for a client whose deletion is allowed: the floors that depend on the object, and what happens to them.
+func (q *Deletion) warning(floors []*Floor) string {
+	text := fmt.Sprintf("Breakwater: %s %s on %s: ", countsText(floors), verb(len(floors), "depend"), q.Object)
+	if areShares(floors) && q.Object.Class() != workload {
+		return text + q.adviceOnShares()
 	}
-	if areShares(depending) && o.Class() != workload {
-		return q.adviceOnShares()
-	}
-	switch q.effectOn(depending) {
-	case effectKeeps:
-		return stays + ", and the webhook denies removals of pods beyond the budget"
-	case effectCascades:
-		return stays + " until you confirm: " + annotateCommand(o)
-	}
-	if o.Kind == ownKind("Cell") {
-		return "the pods of the cell no longer count"
-	}
-	if o.Class() == workload && len(depending) == 1 {
-		// The workload may not exist any more when the client reads this text.
-		key := depending[0].Key
-		o = &Object{Kind: ownKind("PodProtector"), Namespace: key.Namespace, Name: key.Name}
-	}
-	return "confirm an intended release: " + annotateCommand(o)
+	return text + q.fatesText(floors)
 }
 
 // adviceOnShares explains what follows the deletion of shares, or of what they need. Breakwater recreates both, so nothing is released.
@@ -50,42 +30,56 @@ func (q *Deletion) adviceOnShares() string {
 	return "removals of these pods are denied until Breakwater has recreated the shares" + needs
 }
 
-// effect is the effect of a deletion on the PodProtectors of floors.
-type effect int
-
-const (
-	// effectKeeps leaves the PodProtectors unchanged: only pods are affected.
-	effectKeeps effect = iota
-	// effectCascades deletes sources or PodProtectors along with another object.
-	effectCascades
-	// effectReleases deletes a source, a PodProtector, or an object that Breakwater depends on.
-	effectReleases
-)
-
-func (q *Deletion) effectOn(depending []*Floor) effect {
-	o, found := q.Object, effectKeeps
-	for _, f := range depending {
-		switch {
-		case !f.Local, f.share != nil: // a share releases nothing
-		case o.Kind == namespaceKind() || o.Kind == definitionKind() && o.Defines.Group != v1alpha1.GroupVersion.Group:
-			return effectCascades
-		case o.Class() != workload || f.isFrom(o):
-			return effectReleases
-		case f.isOwnedBy(o):
-			found = effectCascades
+// fatesText returns how many floors have which fate, and the command that confirms their release if any is unconfirmed.
+func (q *Deletion) fatesText(floors []*Floor) string {
+	counts, open := map[fate]int{}, []*Floor(nil)
+	for _, f := range floors {
+		of := q.fateOf(f)
+		counts[of]++
+		if of == held || of == braked {
+			open = append(open, f)
 		}
 	}
-	return found
+	var clauses []string
+	for _, of := range slices.Sorted(maps.Keys(counts)) {
+		n := counts[of]
+		subject := strconv.Itoa(n)
+		switch {
+		case n == len(floors) && n == 1:
+			subject = "it"
+		case n == len(floors):
+			subject = "they"
+		}
+		clauses = append(clauses, subject+" "+of.clause(n))
+	}
+	text := strings.Join(clauses, ", ")
+	switch {
+	case len(open) == 0:
+		return text
+	case counts[held] == len(floors): // the clause ends with "confirm"
+		return text + ": " + q.confirmCommand(open)
+	}
+	return text + "; confirm: " + q.confirmCommand(open)
+}
+
+// confirmCommand returns a command that confirms the release of floors, also after the deletion.
+func (q *Deletion) confirmCommand(floors []*Floor) string {
+	namespace := floors[0].Key.Namespace
+	switch {
+	case q.Object.Kind == namespaceKind():
+		return annotateCommand(q.Object)
+	case len(floors) == 1:
+		return annotateCommand(&Object{Kind: ownKind("PodProtector"), Namespace: namespace, Name: floors[0].Key.Name})
+	case slices.ContainsFunc(floors, func(f *Floor) bool { return f.Key.Namespace != namespace }):
+		return "kubectl breakwater release --pending -A"
+	}
+	return annotateCommand(&Object{Kind: namespaceKind(), Name: namespace})
 }
 
 // denial returns the text for a client whose deletion was denied.
-func (q *Deletion) denial(a *Answer, depending []*Floor) string {
-	depend := "depend"
-	if len(depending) == 1 {
-		depend = "depends"
-	}
+func (q *Deletion) denial(depending []*Floor) string {
 	text := fmt.Sprintf("Breakwater denies the deletion of %s: %s %s on it; if it is intended, confirm it: %s",
-		q.Object, a.countsText(depending), depend, annotateCommand(q.Object))
+		q.Object, countsText(depending), verb(len(depending), "depend"), annotateCommand(q.Object))
 	if q.Object.Replicas != nil {
 		text += ", or scale it to 0 first"
 	}
@@ -93,30 +87,25 @@ func (q *Deletion) denial(a *Answer, depending []*Floor) string {
 }
 
 // areShares reports whether all of these floors are shares.
-func areShares(depending []*Floor) bool {
-	return !slices.ContainsFunc(depending, func(f *Floor) bool { return f.share == nil })
+func areShares(floors []*Floor) bool {
+	return !slices.ContainsFunc(floors, func(f *Floor) bool { return f.share == nil })
 }
 
-func (a *Answer) countsText(depending []*Floor) string {
-	keep, pods := "keep", counted(a.Pods, "pod")+" available"
-	if len(depending) == 1 {
-		keep = "keeps"
+// countsText returns the number of floors, of the pods that they keep available, and of their available pods. It also returns the number of
+// available pods in this cluster, unless the cluster is the core of all these floors.
+func countsText(floors []*Floor) string {
+	a, available := count(floors), 0
+	for _, f := range floors {
+		available += f.Available
 	}
-	if areShares(depending) {
-		return fmt.Sprintf("%s of %s that %s %s in this cluster", counted(a.Shares, "share"), counted(a.Floors, "floor"), keep, pods)
-	}
-	return fmt.Sprintf("%s that %s %s%s", counted(a.Floors, "floor"), keep, pods, a.localPodsText(depending))
-}
-
-// localPodsText returns the number of affected pods in this cluster as text, unless the cluster is the core of all these floors.
-func (a *Answer) localPodsText(depending []*Floor) string {
+	keep, pods := verb(len(floors), "keep"), counted(a.Pods, "pod")
 	switch {
-	case !slices.ContainsFunc(depending, func(f *Floor) bool { return !f.Local }):
-		return ""
-	case a.LocalPods == 1:
-		return " (1 available pod runs in this cluster)"
+	case areShares(floors):
+		return fmt.Sprintf("%s of %s that %s %s available in this cluster (now %d)", counted(a.Shares, "share"), counted(a.Floors, "floor"), keep, pods, available)
+	case slices.ContainsFunc(floors, func(f *Floor) bool { return !f.Local }):
+		return fmt.Sprintf("%s that %s %s available (now %d, %d of them in this cluster)", counted(a.Floors, "floor"), keep, pods, available, a.LocalPods)
 	}
-	return fmt.Sprintf(" (%d available pods run in this cluster)", a.LocalPods)
+	return fmt.Sprintf("%s that %s %s available (now %d)", counted(a.Floors, "floor"), keep, pods, available)
 }
 
 // counted returns a number with its noun.
@@ -125,6 +114,14 @@ func counted(number int, noun string) string {
 		return "1 " + noun
 	}
 	return fmt.Sprintf("%d %ss", number, noun)
+}
+
+// verb returns a regular verb for a number of subjects.
+func verb(subjects int, plural string) string {
+	if subjects == 1 {
+		return plural + "s"
+	}
+	return plural
 }
 
 // annotateCommand returns the command that confirms the release on an object.

@@ -5,9 +5,6 @@ import (
 	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // rootGuardPrefix precedes the cluster description in RootGuardPath.
@@ -35,40 +32,6 @@ func ParseRootGuardPath(path string) (core string, cells []string, ok bool) {
 		cells, path = strings.Split(rest, "/"), ""
 	}
 	return core, cells, path == "" && core+strings.Join(cells, "") != "" && !slices.Contains(cells, "")
-}
-
-// RootWebhook is a webhook that an API server asks about deletions of objects that floors depend on.
-type RootWebhook struct {
-	Webhook
-	// Core and Cells are the cluster description in the webhook's path; see ParseRootGuardPath.
-	Core  string
-	Cells []string
-}
-
-// RootGuardWebhooks returns the webhooks of this type in configurations.
-func RootGuardWebhooks(configurations []admissionregistrationv1.ValidatingWebhookConfiguration) (all []RootWebhook) {
-	for _, hook := range ValidatingWebhooks(configurations, func(path string) bool { return strings.Contains(path, rootGuardPrefix) }) {
-		_, place, _ := strings.Cut(webhookPath(&hook.Client), rootGuardPrefix)
-		if core, cells, ok := ParseRootGuardPath(place); ok {
-			all = append(all, RootWebhook{hook, core, cells})
-		}
-	}
-	return all
-}
-
-// IsCalledFor reports whether the webhook is asked about deletions of a resource in a namespace with these labels. A nil map is for
-// cluster-scoped objects. It does not evaluate match conditions.
-func (w *RootWebhook) IsCalledFor(resource schema.GroupResource, namespace map[string]string) bool {
-	asks := slices.ContainsFunc(w.Rules, func(rule admissionregistrationv1.RuleWithOperations) bool {
-		has := func(in []string, what string) bool { return slices.Contains(in, what) || slices.Contains(in, "*") }
-		return has(rule.APIGroups, resource.Group) && (has(rule.Resources, resource.Resource) || slices.Contains(rule.Resources, "*/*")) &&
-			(slices.Contains(rule.Operations, admissionregistrationv1.Delete) || slices.Contains(rule.Operations, admissionregistrationv1.OperationAll))
-	})
-	if !asks || w.NamespaceSelector == nil || namespace == nil {
-		return asks
-	}
-	selector, err := metav1.LabelSelectorAsSelector(w.NamespaceSelector)
-	return err == nil && selector.Matches(labels.Set(namespace))
 }
 
 // These conditions filter out, inside the API server, requests that the webhook would always allow.

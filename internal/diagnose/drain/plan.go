@@ -26,7 +26,6 @@ type Plan struct {
 // timeout of their node.
 func NewPlan(cell string, now time.Time, nodes []Node, parallel bool, rule Strategy) Plan {
 	plan := Plan{Nodes: []string{}, Waves: []Wave{}}
-	rule.WaitForReplacements = true
 	var all []Pod
 	for i := range nodes {
 		nodes[i].Pods = replacedFirst(nodes[i].Pods)

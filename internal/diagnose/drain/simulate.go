@@ -38,23 +38,15 @@ type Wave struct {
 
 // Outcome is the predicted result of removals.
 type Outcome struct {
-	Waves []Wave `json:"waves"`
-	// First holds the first denial of each protector. Stuck holds the denials of the pods that remain at the end.
-	First []Refusal `json:"firstRefusals,omitempty"`
-	Stuck []Refusal `json:"stuck,omitempty"`
+	Waves []Wave
+	// Stuck holds the denials of the pods that remain at the end.
+	Stuck []Refusal
 	// Takes is the duration of all waves.
-	Takes Span `json:"takes"`
+	Takes Span
 }
-
-// RemovesAll reports whether all pods are removed.
-func (c Outcome) RemovesAll() bool { return len(c.Stuck) == 0 }
 
 // Strategy says how the client requests removals.
 type Strategy struct {
-	// MaxPerWave is the maximum number of removals in each wave; 0 is no limit.
-	MaxPerWave int
-	// WaitForReplacements makes the client wait for replacements and then retry denied removals.
-	WaitForReplacements bool
 	// Timeout is the time after which the client stops to retry; 0 is no limit.
 	Timeout time.Duration
 	// AbortNode makes a denied removal end the drain of its node, as kubectl drain --disable-eviction does.
@@ -72,13 +64,12 @@ func Simulate(b *Simulation, pods []Pod, rule Strategy) Outcome {
 			return outcome
 		}
 		wave, admitted, refusals := b.simulateWave(left, rule, outcome.Takes)
-		outcome.keepFirst(refusals)
 		if len(admitted) > 0 {
 			outcome.Waves = append(outcome.Waves, wave)
 			outcome.Takes += wave.Takes
 		}
 		left = slices.DeleteFunc(slices.Clone(left), func(p Pod) bool { return slices.Contains(admitted, p.Name()) })
-		if len(admitted) == 0 || !rule.WaitForReplacements || rule.AbortNode {
+		if len(admitted) == 0 || rule.AbortNode {
 			for _, p := range left {
 				outcome.Stuck = append(outcome.Stuck, b.stuckRefusal(p, rule, refusals))
 			}
@@ -118,9 +109,6 @@ func (b *Simulation) simulateWave(pods []Pod, rule Strategy, starts Span) (simul
 	usedUp, aborted := map[string]bool{}, map[string]bool{}
 	var removing []Pod
 	for _, p := range pods {
-		if rule.MaxPerWave > 0 && len(removing) >= rule.MaxPerWave {
-			break
-		}
 		node := p.Request.Pod.Spec.NodeName
 		if aborted[node] || !rule.AbortNode && b.isChargedByAny(p, usedUp) {
 			continue
@@ -144,9 +132,6 @@ func (b *Simulation) simulateWave(pods []Pod, rule Strategy, starts Span) (simul
 		if p.HasReplacement {
 			simulateWave.Takes = max(simulateWave.Takes, Span(p.ReplacementTime))
 		}
-	}
-	if !rule.WaitForReplacements {
-		return simulateWave, admitted, denied
 	}
 	for _, p := range removing {
 		b.Settle(p)
@@ -192,13 +177,4 @@ func refusalOf(p Pod, answer removal.Answer) Refusal {
 		r.Protector = answer.DeniedBy.String()
 	}
 	return r
-}
-
-// keepFirst keeps the first denial of each protector.
-func (c *Outcome) keepFirst(all []Refusal) {
-	for _, r := range all {
-		if !slices.ContainsFunc(c.First, func(had Refusal) bool { return had.Protector == r.Protector && had.Verdict == r.Verdict }) {
-			c.First = append(c.First, r)
-		}
-	}
 }

@@ -102,31 +102,6 @@ func (s *Simulation) AddReplacement(p Pod) {
 	delete(s.charged, p.Name())
 }
 
-// AddAvailable records that more pods like the given one are available.
-func (s *Simulation) AddAvailable(like Pod, more int) {
-	for _, c := range like.Covering {
-		if cell := quota.CellOf(s.protectors[c.String()], s.cell); cell != nil {
-			cell.Aggregation.CountedReplicas += int32(more)
-		}
-	}
-}
-
-// ReduceExpected records that a workload expects fewer pods. It applies to floors that are computed from the expected replicas, and returns the
-// names of their protectors.
-func (s *Simulation) ReduceExpected(like Pod, fewer int) (affected []string) {
-	for _, c := range like.Covering {
-		p := s.protectors[c.String()]
-		cell := quota.CellOf(p, s.cell)
-		if !quota.NeedsExpected(&p.Spec) || cell == nil || cell.Aggregation.ExpectedReplicas == nil {
-			continue
-		}
-		left := max(0, *cell.Aggregation.ExpectedReplicas-int32(fewer))
-		cell.Aggregation.ExpectedReplicas = &left
-		affected = append(affected, c.String())
-	}
-	return affected
-}
-
 // addCounted changes the number of counted pods of a cell, and of a domain if the cell counts that domain.
 func addCounted(cell *v1alpha1.PodProtectorCell, domain string, by int32) {
 	cell.Aggregation.CountedReplicas = max(0, cell.Aggregation.CountedReplicas+by)
