@@ -1,6 +1,6 @@
 // Command bench runs benchmarks and writes their figures to bench-report/: report.json, a flat object of the published
-// figures (docs/reference/performance.md), and the full output of each suite. It prints the goals of performance, as a table for that page, and
-// whether they are met. With -all it also runs the suites of other figures, and of those that show how cost grows (docs/reference/growth.md).
+// figures (docs/reference/performance.md), and the full output of each suite. It prints the goals of performance as a Markdown table, and
+// whether they are met. With -all it also runs the suites of other figures, and of those that show how cost grows.
 package main
 
 import (
