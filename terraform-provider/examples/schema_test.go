@@ -76,7 +76,7 @@ func TestEverythingHasAnExample(t *testing.T) {
 	if len(schema.Resources) == 0 {
 		t.Fatal("Terraform knows no resources of the provider")
 	}
-	known := matching(t, "provider/provider*.tf", "provider/*.yaml", "functions/*/*.yaml", "guides/*/*.tf", "guides/*/worker/*.tf")
+	known := matching(t, "provider/provider*.tf", "provider/*.yaml", "guides/*/*.tf", "guides/*/worker/*.tf")
 	for folder, names := range schema.folders() {
 		for _, name := range names {
 			found := matching(t, filepath.Join(folder, name, files[folder]))
@@ -160,9 +160,6 @@ func TestExamplesAreSelfContained(t *testing.T) {
 		t.Run(path, func(t *testing.T) {
 			d := terraform.New(t, terraform.Terraform, "")
 			addExample(t, d, path)
-			for _, beside := range matching(t, filepath.Join(filepath.Dir(path), "*.yaml")) {
-				addExample(t, d, beside)
-			}
 			d.Write("core-ca.crt", "")
 			d.Run("validate")
 		})

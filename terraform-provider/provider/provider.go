@@ -108,16 +108,11 @@ func (b *Breakwater) Actions(context.Context) []func() action.Action {
 
 // Functions returns functions, which need no cluster.
 func (b *Breakwater) Functions(context.Context) []func() function.Function {
-	all := []func() function.Function{
-		func() function.Function { return &manifestDecode{kinds: b.kinds} },
-		func() function.Function { return &manifestDecode{multi: true, kinds: b.kinds} },
-		func() function.Function { return manifestEncode{kinds: b.kinds} },
+	protectors := b.kind("pod_protector")
+	if protectors == nil {
+		return nil
 	}
-	if protectors := b.kind("pod_protector"); protectors != nil {
-		all = append(all, func() function.Function { return &selectorMatches{protectors: protectors} },
-			func() function.Function { return &floor{protectors: protectors} })
-	}
-	return all
+	return []func() function.Function{func() function.Function { return &floor{protectors: protectors} }}
 }
 
 // kind returns the kind with the name of a resource; nil if its definition could not be read.

@@ -2,8 +2,6 @@ package shape
 
 import (
 	"cmp"
-	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/hashicorp/terraform-plugin-framework/path"
@@ -49,39 +47,4 @@ func newNullElement(at *tftypes.AttributePath) NullElement {
 		}
 	}
 	return NullElement{Attribute: at, Text: text.String()}
-}
-
-// NullElement returns the path of the first null element of a map, list or set in the JSON of a field; nil if there is none.
-func (f *Field) NullElement(at Path, value any) Path {
-	switch v := value.(type) {
-	case map[string]any:
-		for _, name := range slices.Sorted(maps.Keys(v)) {
-			child, isElement := f.Element, true
-			if f.Kind == Object {
-				child, isElement = f.Child(name), false
-			}
-			if found := child.nullElement(at.child(name), v[name], isElement); found != nil {
-				return found
-			}
-		}
-	case []any:
-		for i, element := range v {
-			if found := f.Element.nullElement(at.child(fmt.Sprintf("[%d]", i)), element, true); found != nil {
-				return found
-			}
-		}
-	}
-	return nil
-}
-
-// nullElement is NullElement for a value in a field, which may be of another type than the field.
-func (f *Field) nullElement(at Path, value any, isElement bool) Path {
-	switch {
-	case f == nil: // the API has no such field
-		return nil
-	case value == nil && isElement:
-		return at
-	default:
-		return f.NullElement(at, value)
-	}
 }

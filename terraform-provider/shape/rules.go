@@ -28,7 +28,11 @@ type Rules struct {
 
 // Rules compiles the rules of the kind. This is slow, so callers keep the result.
 func (d *Definition) Rules() (*Rules, error) {
-	internal, structural, err := d.structural()
+	internal := &apiextensions.JSONSchemaProps{}
+	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(d.schema, internal, nil); err != nil {
+		return nil, err
+	}
+	structural, err := structuralschema.NewStructural(internal)
 	if err != nil {
 		return nil, err
 	}
@@ -37,16 +41,6 @@ func (d *Definition) Rules() (*Rules, error) {
 		return nil, err
 	}
 	return r, nil
-}
-
-// structural converts the schema to the types of the API server.
-func (d *Definition) structural() (*apiextensions.JSONSchemaProps, *structuralschema.Structural, error) {
-	internal := &apiextensions.JSONSchemaProps{}
-	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(d.schema, internal, nil); err != nil {
-		return nil, nil, err
-	}
-	structural, err := structuralschema.NewStructural(internal)
-	return internal, structural, err
 }
 
 // Check returns the errors that an API server would return for an object, and for its update if old is set. It reports no error
