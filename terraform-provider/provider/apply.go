@@ -16,20 +16,18 @@ import (
 type takeover struct {
 	// force is the value of force_conflicts.
 	force bool
-	// formerManagers lists the field managers of the provider that an object was moved from, and of this provider before its
-	// field_manager changed. No client applies as these managers any more.
-	formerManagers []string
+	// former is the field manager of this provider before its field_manager changed; empty if it did not. No client applies as this manager
+	// any more.
+	former string
 }
 
 // newTakeover reads over from the force_conflicts attribute and from the private state of a resource. Without a cluster, which a plan may lack, no field
 // manager is a former one.
 func (c *cluster) newTakeover(ctx context.Context, force bool, private privateState) (takeover, diag.Diagnostics) {
 	o := takeover{force: force}
-	d := readPrivate(ctx, private, formerKey, &o.formerManagers)
-	moved := len(o.formerManagers) > 0
-	last, more := lastManager(ctx, private)
-	if d.Append(more...); c.absence() == nil && last != c.manager && !moved {
-		o.formerManagers = []string{last}
+	last, d := lastManager(ctx, private)
+	if c.absence() == nil && last != c.manager {
+		o.former = last
 	}
 	return o, d
 }
@@ -45,7 +43,7 @@ func (c *cluster) apply(ctx context.Context, k *kind, w *desired, o takeover, dr
 		options.Force = true
 		live, err = c.resourceClient(k, w.namespace).Apply(ctx, w.name, w.object, options)
 	}
-	if err != nil || dryRun || len(o.formerManagers) == 0 {
+	if err != nil || dryRun || o.former == "" {
 		return live, err
 	}
 	return c.inheritFields(ctx, k, w, o)
@@ -53,7 +51,7 @@ func (c *cluster) apply(ctx context.Context, k *kind, w *desired, o takeover, dr
 
 func (o takeover) allows(conflicts []metav1.StatusCause) bool {
 	return len(conflicts) > 0 && !slices.ContainsFunc(conflicts, func(c metav1.StatusCause) bool {
-		return !slices.Contains(o.formerManagers, managerOf(c))
+		return managerOf(c) != o.former
 	})
 }
 

@@ -66,7 +66,6 @@ func (o *object) Update(ctx context.Context, req resource.UpdateRequest, resp *r
 		return
 	}
 	if t.run(ctx, &resp.State, resp.Identity, &resp.Diagnostics); !resp.Diagnostics.HasError() {
-		resp.Diagnostics.Append(resp.Private.SetKey(ctx, formerKey, nil)...)
 		resp.Diagnostics.Append(o.cluster.record(ctx, resp.Private)...)
 	}
 }

@@ -63,8 +63,6 @@ var (
 func (k *kind) metadataAttributes() map[string]schema.Attribute {
 	another := []planmodifier.String{stringplanmodifier.RequiresReplace()}
 	kept := []planmodifier.String{stringplanmodifier.UseStateForUnknown()}
-	// A moved resource may have no UID until it is read or applied.
-	known := []planmodifier.String{stringplanmodifier.UseNonNullStateForUnknown()}
 	all := map[string]schema.Attribute{
 		"name": schema.StringAttribute{
 			Required: true, PlanModifiers: another,
@@ -80,7 +78,7 @@ func (k *kind) metadataAttributes() map[string]schema.Attribute {
 			MarkdownDescription: "Annotations of the object. Annotations that other field managers set are not changed.",
 		},
 		"id":  schema.StringAttribute{Computed: true, PlanModifiers: kept, MarkdownDescription: "The ID by which the object is imported."},
-		"uid": schema.StringAttribute{Computed: true, PlanModifiers: known, MarkdownDescription: "UID of the object in the cluster."},
+		"uid": schema.StringAttribute{Computed: true, PlanModifiers: kept, MarkdownDescription: "UID of the object in the cluster."},
 	}
 	if k.Namespaced {
 		all["namespace"] = schema.StringAttribute{

@@ -14,7 +14,7 @@ import (
 )
 
 // features returns what uses each feature in the table of docs/index.md. The functions return the output of the program, and an error if it
-// lacks the feature. Other tests run moved blocks with each program.
+// lacks the feature.
 func features(t *testing.T, namespace string) map[string]func(d *terraform.Dir) (string, error) {
 	t.Helper()
 	return map[string]func(d *terraform.Dir) (string, error){
@@ -55,7 +55,6 @@ resource "breakwater_pod_protector" "web" {
 			d.Write("feature.tf", "action \"breakwater_release\" \"web\" {\n config {\n namespace = \"shop\"\n name = \"web\"\n }\n}")
 			return d.Try("validate")
 		},
-		"`moved` blocks from resources of other providers": nil,
 	}
 }
 
@@ -83,10 +82,8 @@ func TestPageStatesVersions(t *testing.T) {
 				number := regexp.MustCompile(`v(\d\S+)`).FindStringSubmatch(d.Run("version"))[1]
 				for _, row := range rows {
 					use, ok := uses[row[1]]
-					if use == nil {
-						if !ok {
-							t.Errorf("no test uses the feature %q", row[1])
-						}
+					if !ok {
+						t.Errorf("no test uses the feature %q", row[1])
 						continue
 					}
 					want := row[column] != "no" && version.MustParseGeneric(number).AtLeast(version.MustParseGeneric(row[column]))
