@@ -35,7 +35,7 @@ func TestExamplesApply(t *testing.T) {
 func applyAll(t *testing.T, d *terraform.Dir) {
 	t.Helper()
 	for _, stage := range [][]string{
-		{"resources/*/resource*.tf", "ephemeral-resources/*/ephemeral-resource*.tf"},
+		{"resources/*/resource*.tf"},
 		{"data-sources/*/data-source*.tf", "functions/*/function*.tf"},
 	} {
 		for _, path := range matching(t, stage...) {

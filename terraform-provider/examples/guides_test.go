@@ -1,13 +1,10 @@
 package examples_test
 
 import (
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -97,15 +94,12 @@ func createExisting(t *testing.T, manager string) *v1alpha1.PodProtector {
 	return gone(t, &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "search"}})
 }
 
-// The guide about several cores is one configuration with a module.
+// The guide about several cores is one configuration.
 func TestFederationGuide(t *testing.T) {
 	forEachProgram(t, func(t *testing.T, program string) {
 		createFixture(t)
 		c, err := client.New(testplane.Second(t), client.Options{Scheme: clusters.Scheme()})
 		if err != nil {
-			t.Fatal(err)
-		}
-		if err := createAll(t, c, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "breakwater-system"}}); err != nil {
 			t.Fatal(err)
 		}
 		const guide = "guides/several-cores-and-workers"
@@ -115,25 +109,14 @@ func TestFederationGuide(t *testing.T) {
 			name, _ := strings.CutPrefix(path, guide+"/")
 			d.Write(name, destructible(read(t, path)))
 		}
-		if err := os.Mkdir(filepath.Join(d.Path, "worker"), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		d.Write("worker/main.tf", read(t, guide+"/worker/main.tf"))
-		d.Run("get") // fetches modules
 		d.Run("apply", "-auto-approve")
-		if _, err := d.Try("plan", "-detailed-exitcode"); err != nil {
-			d.Run("apply", "-auto-approve") // the day, and so the version of the kubeconfigs, may have just changed
-		}
 		if out, err := d.Try("plan", "-detailed-exitcode"); err != nil {
 			t.Errorf("the second plan is not empty: %v\n%s", err, out)
 		}
 		for core, c := range map[string]client.Client{"eu": testplane.Client(t), "us": c} {
-			cells, secrets := &v1alpha1.CellList{}, &corev1.SecretList{}
+			cells := &v1alpha1.CellList{}
 			if err := c.List(t.Context(), cells); err != nil || len(cells.Items) != 2 {
 				t.Errorf("core %s has %d Cells: %v", core, len(cells.Items), err)
-			}
-			if err := c.List(t.Context(), secrets, client.InNamespace("breakwater-system")); err != nil || len(secrets.Items) != 2 {
-				t.Errorf("core %s has %d Secrets: %v", core, len(secrets.Items), err)
 			}
 		}
 		d.Run("destroy", "-auto-approve")

@@ -46,17 +46,10 @@ func (s *schemas) resourceType(ctx context.Context, name string) (tftypes.Type, 
 	return s.types[name], nil
 }
 
-// rejectNullElements returns an error for each null element of the maps, lists and sets in the first of some values that has any. Whatever the
-// schemas have, it finds them before any other code of the provider sees the values.
-func rejectNullElements(schema *tfprotov6.Schema, values ...*tfprotov6.DynamicValue) ([]*tfprotov6.Diagnostic, error) {
-	if schema == nil {
-		return nil, nil // the framework reports a type that does not exist
-	}
-	return rejectNullElementsOf(schema.ValueType(), values...)
-}
-
-// rejectNullElementsOf is rejectNullElements for values of a type.
-func rejectNullElementsOf(of tftypes.Type, values ...*tfprotov6.DynamicValue) ([]*tfprotov6.Diagnostic, error) {
+// rejectNullElements returns an error for each null element of the maps, lists and sets in the first of some values of a type that has any.
+// Whatever the schemas have, it finds them before any other code of the provider sees the values. It does nothing if the type is nil: the
+// framework reports a type that does not exist.
+func rejectNullElements(of tftypes.Type, values ...*tfprotov6.DynamicValue) ([]*tfprotov6.Diagnostic, error) {
 	if of == nil {
 		return nil, nil
 	}
@@ -102,7 +95,7 @@ func (s *server) ValidateProviderConfig(ctx context.Context, req *tfprotov6.Vali
 	if err != nil {
 		return nil, err
 	}
-	if found, err := rejectNullElements(all.Provider, req.Config); err != nil || len(found) > 0 {
+	if found, err := rejectNullElements(all.Provider.ValueType(), req.Config); err != nil || len(found) > 0 {
 		return &tfprotov6.ValidateProviderConfigResponse{Diagnostics: found}, err
 	}
 	return s.fullServer.ValidateProviderConfig(ctx, req)
@@ -115,24 +108,10 @@ func (s *server) ValidateResourceConfig(ctx context.Context, req *tfprotov6.Vali
 	if err != nil {
 		return nil, err
 	}
-	if found, err := rejectNullElementsOf(of, req.Config); err != nil || len(found) > 0 {
+	if found, err := rejectNullElements(of, req.Config); err != nil || len(found) > 0 {
 		return &tfprotov6.ValidateResourceConfigResponse{Diagnostics: found}, err
 	}
 	return s.fullServer.ValidateResourceConfig(ctx, req)
-}
-
-// ValidateEphemeralResourceConfig rejects null elements of maps, lists and sets.
-func (s *server) ValidateEphemeralResourceConfig(
-	ctx context.Context, req *tfprotov6.ValidateEphemeralResourceConfigRequest,
-) (*tfprotov6.ValidateEphemeralResourceConfigResponse, error) {
-	all, err := s.schemas.get(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if found, err := rejectNullElements(all.EphemeralResourceSchemas[req.TypeName], req.Config); err != nil || len(found) > 0 {
-		return &tfprotov6.ValidateEphemeralResourceConfigResponse{Diagnostics: found}, err
-	}
-	return s.fullServer.ValidateEphemeralResourceConfig(ctx, req)
 }
 
 // ApplyResourceChange rejects null elements of maps, lists and sets before anything is written, whatever the client validated. The state
@@ -142,7 +121,7 @@ func (s *server) ApplyResourceChange(ctx context.Context, req *tfprotov6.ApplyRe
 	if err != nil {
 		return nil, err
 	}
-	if found, err := rejectNullElementsOf(of, req.PlannedState, req.Config); err != nil || len(found) > 0 {
+	if found, err := rejectNullElements(of, req.PlannedState, req.Config); err != nil || len(found) > 0 {
 		return &tfprotov6.ApplyResourceChangeResponse{
 			Diagnostics: found, NewState: req.PriorState, Private: req.PlannedPrivate, NewIdentity: req.PlannedIdentity,
 		}, err

@@ -9,7 +9,6 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-framework/action"
 	"github.com/hashicorp/terraform-plugin-framework/datasource"
-	"github.com/hashicorp/terraform-plugin-framework/ephemeral"
 	"github.com/hashicorp/terraform-plugin-framework/function"
 	"github.com/hashicorp/terraform-plugin-framework/list"
 	"github.com/hashicorp/terraform-plugin-framework/provider"
@@ -57,8 +56,7 @@ func (b *Breakwater) Schema(_ context.Context, _ provider.SchemaRequest, resp *p
 // Configure sets the cluster that all resources, data sources and actions use.
 func (b *Breakwater) Configure(ctx context.Context, req provider.ConfigureRequest, resp *provider.ConfigureResponse) {
 	c := newCluster(ctx, req, &resp.Diagnostics, b)
-	resp.ResourceData, resp.DataSourceData, resp.EphemeralResourceData = c, c, c
-	resp.ListResourceData, resp.ActionData = c, c
+	resp.ResourceData, resp.DataSourceData, resp.ListResourceData, resp.ActionData = c, c, c, c
 	b.cluster.Store(c)
 }
 
@@ -69,11 +67,6 @@ func (b *Breakwater) Resources(context.Context) []func() resource.Resource {
 		all[i] = func() resource.Resource { return &object{kind: k} }
 	}
 	return all
-}
-
-// EphemeralResources returns the resources that Terraform does not store in the state.
-func (b *Breakwater) EphemeralResources(context.Context) []func() ephemeral.EphemeralResource {
-	return []func() ephemeral.EphemeralResource{func() ephemeral.EphemeralResource { return &workerKubeconfig{} }}
 }
 
 // DataSources returns the data sources for existing objects.

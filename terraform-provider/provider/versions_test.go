@@ -18,18 +18,20 @@ import (
 func features(t *testing.T, namespace string) map[string]func(d *terraform.Dir) (string, error) {
 	t.Helper()
 	return map[string]func(d *terraform.Dir) (string, error){
-		"resources, data sources, functions, write-only arguments and ephemeral resources": func(d *terraform.Dir) (string, error) {
+		"resources, data sources, functions and write-only arguments": func(d *terraform.Dir) (string, error) {
 			d.Write("feature.tf", fmt.Sprintf(`
 data "breakwater_pod_protectors" "all" {}
 output "floor" { value = provider::breakwater::floor("70%%", null, 101) }
-ephemeral "breakwater_worker_kubeconfig" "this" {
-  service_account = { namespace = %[1]q }
+variable "kubeconfig" {
+  type      = string
+  ephemeral = true
+  default   = %[2]q
 }
 resource "breakwater_cell" "worker" {
   name                  = %[1]q
   kubeconfig_secret_ref = { namespace = %[1]q, name = "cell" }
-  kubeconfig_wo         = ephemeral.breakwater_worker_kubeconfig.this.kubeconfig
-}`, namespace))
+  kubeconfig_wo         = var.kubeconfig
+}`, namespace, kubeconfigWith("token")))
 			return d.Try("plan")
 		},
 		"identities, and imports by them": func(d *terraform.Dir) (string, error) {
@@ -68,7 +70,6 @@ func TestPageStatesVersions(t *testing.T) {
 	table, _, _ = strings.Cut(table, "\n\n")
 	namespace := testplane.Namespace(t)
 	theirProtector(t, namespace, "web")
-	testplane.AsServiceAccount(t, testplane.Config(t), namespace, "breakwater-access", "")
 	uses := features(t, namespace)
 	rows := regexp.MustCompile(`(?m)^\| (.*) \| (\S+) \| (\S+) \|$`).FindAllStringSubmatch(table, -1)
 	if len(rows) != len(uses) {
