@@ -54,12 +54,6 @@ func isDial(err error) bool {
 	return false
 }
 
-// isOutage reports whether the breaker has stopped the request.
-func isOutage(err error) bool {
-	var outage *outageError
-	return errors.As(err, &outage)
-}
-
 // isTransient reports whether the same request may succeed later. A failing webhook of the cluster is an internal error, too, but does
 // not recover within the seconds of a retry.
 func isTransient(err error) bool {
@@ -99,17 +93,6 @@ func retryTransient(ctx context.Context, do func(context.Context) error) error {
 		return fmt.Errorf("%w (until the timeout expired)", last)
 	}
 	return err
-}
-
-// addOutage adds the error of a request that the breaker has stopped, which is the same for all resources. It reports whether it was stopped.
-func addOutage(d *diag.Diagnostics, err error) bool {
-	var outage *outageError
-	if !errors.As(err, &outage) {
-		return false
-	}
-	d.AddError("The cluster is unreachable", sentence(outage.Error())+" Check the address and the network. The provider has stopped all requests to "+
-		"the cluster: run Terraform again when it answers.")
-	return true
 }
 
 // explain turns an answer of the API server into diagnostics at the attributes that it concerns.
