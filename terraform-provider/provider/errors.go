@@ -97,9 +97,6 @@ func retryTransient(ctx context.Context, do func(context.Context) error) error {
 
 // explain turns an answer of the API server into diagnostics at the attributes that it concerns.
 func (k *kind) explain(d *diag.Diagnostics, doing, name string, err error) {
-	if addOutage(d, err) {
-		return
-	}
 	summary := fmt.Sprintf("%s could not be %s", k.Kind.Kind, doing)
 	prefix := k.of(name) + ": "
 	var status apierrors.APIStatus
@@ -119,8 +116,6 @@ func (k *kind) explain(d *diag.Diagnostics, doing, name string, err error) {
 			at := k.attributePath(cause.Field)
 			errorAt(d, at, summary, prefix+k.message(at, cause.Message))
 		}
-	case apierrors.IsForbidden(err):
-		d.AddError(summary, prefix+sentence(err.Error())+" The provider's user needs this permission in the cluster; its documentation lists all permissions.")
 	default:
 		addErrorWithRemedy(d, summary, prefix, err)
 	}
@@ -132,7 +127,10 @@ func addErrorWithRemedy(d *diag.Diagnostics, summary, prefix string, err error) 
 		return
 	}
 	text := sentence(err.Error())
-	if apierrors.IsUnauthorized(err) {
+	switch {
+	case apierrors.IsForbidden(err):
+		text += " The provider's user needs this permission in the cluster; its documentation lists all permissions."
+	case apierrors.IsUnauthorized(err):
 		text = "The cluster does not accept the provider's credentials: they are wrong, or have expired. " + text
 	}
 	d.AddError(summary, strings.TrimSpace(prefix+text+" "+remedy(err)))
