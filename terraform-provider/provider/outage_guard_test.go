@@ -72,7 +72,7 @@ func TestOutageGuard(t *testing.T) {
 	}{
 		"a core that answers":             {core: always(http.StatusOK, nil), requests: resources},
 		"a core that denies":              {core: always(http.StatusForbidden, nil), requests: resources},
-		"a core that refuses connections": {always(0, syscall.ECONNREFUSED), resources, 200, 35 * time.Second, "https://core.example has not answered for 30s: connection refused"},
+		"a core that refuses connections": {always(0, syscall.ECONNREFUSED), resources, 200, 35 * time.Second, "core.example has not answered for 30s: connection refused"},
 		"a core that never answers":       {hangs, resources, 20, 62 * time.Second, "https://core.example has not answered for 30s: "},
 		"a proxy without a core":          {always(http.StatusBadGateway, nil), resources, 200, 35 * time.Second, "has not answered for 30s: Bad Gateway"},
 		"a restart":                       {core: upAfter(25 * time.Second), requests: 200, within: 30 * time.Second},
