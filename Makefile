@@ -67,7 +67,7 @@ test: ## Run the tests of a change: unit and property tests, the simulation, and
 
 .PHONY: test-all
 test-all: ## Run the tests that make test leaves out: charts, Terraform, the programs, end to end
-	@$(call with_control_planes,helm kubeconform prometheus terraform terraform-oldest opentofu opentofu-oldest terraform-provider-kubectl registry krew) export GOGC=400; \
+	@$(call with_control_planes,helm kubeconform prometheus terraform terraform-oldest opentofu opentofu-oldest registry krew) export GOGC=400; \
 	go test -p 2 -timeout 40m $$(go list ./... | grep $(slow:%=-e %) | sort -r) && \
 	go test -p 2 -count=1 -timeout 30m $$(go list ./e2e/... | grep -v -e '/e2e/gitops$$' -e /e2e/harness)
 

@@ -22,12 +22,8 @@ func prepareDir(t *testing.T, d *terraform.Dir) {
 	t.Helper()
 	plane := testplane.Config(t)
 	admin := testplane.AsServiceAccount(t, plane, testplane.Namespace(t), "admin", "cluster-admin")
-	clusters := map[string]*rest.Config{"core": plane, "core-eu": plane, "core-us": testplane.Second(t)}
-	for _, name := range []string{"worker-1", "worker-2", "worker-4"} {
-		clusters[name] = withRoles(t, "provider/worker-role.yaml")
-	}
 	home := t.TempDir()
-	writeKubeconfig(t, filepath.Join(home, ".kube"), clusters)
+	writeKubeconfig(t, filepath.Join(home, ".kube"), map[string]*rest.Config{"core": plane, "core-eu": plane, "core-us": testplane.Second(t)})
 	bin := filepath.Join(home, "bin")
 	writeProgram(t, filepath.Join(bin, "aws"), credential(t, admin.BearerToken))
 	d.Write("core-ca.crt", string(plane.CAData))

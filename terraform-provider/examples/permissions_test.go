@@ -22,7 +22,7 @@ func TestDocumentedRolesAreSufficient(t *testing.T) {
 		d := terraform.New(t, program, "")
 		prepareDir(t, d)
 		path := filepath.Join(t.TempDir(), "kubeconfig")
-		if err := os.WriteFile(path, testplane.KubeconfigOf(t, withRoles(t, "provider/clusterrole.yaml")), 0o600); err != nil {
+		if err := os.WriteFile(path, testplane.KubeconfigOf(t, withRoles(t)), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		d.Variables = append(d.Variables, "KUBE_CONFIG_PATH="+path)
@@ -35,13 +35,13 @@ func TestDocumentedRolesAreSufficient(t *testing.T) {
 	})
 }
 
-// withRoles returns a ServiceAccount that has the roles of an example, and no others.
-func withRoles(t *testing.T, example string) *rest.Config {
+// withRoles returns a ServiceAccount that has the roles on the provider's page, and no others.
+func withRoles(t *testing.T) *rest.Config {
 	t.Helper()
 	c, namespace := testplane.Client(t), testplane.Namespace(t)
 	account := testplane.AsServiceAccount(t, testplane.Config(t), namespace, "terraform", "")
 	subjects := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: "terraform"}}
-	for _, text := range strings.Split(read(t, example), "\n---\n") {
+	for _, text := range strings.Split(read(t, "provider/clusterrole.yaml"), "\n---\n") {
 		kind := metav1.TypeMeta{}
 		if err := yaml.Unmarshal([]byte(text), &kind); err != nil {
 			t.Fatal(err)

@@ -19,7 +19,6 @@ type schema struct {
 	Provider  block                      `json:"provider"`
 	Resources map[string]block           `json:"resource_schemas"`
 	Data      map[string]block           `json:"data_source_schemas"`
-	Ephemeral map[string]block           `json:"ephemeral_resource_schemas"`
 	Lists     map[string]block           `json:"list_resource_schemas"`
 	Actions   map[string]block           `json:"action_schemas"`
 	Functions map[string]json.RawMessage `json:"functions"`
@@ -59,7 +58,7 @@ func parse(t *testing.T, out string, into any) {
 func (s schema) folders() map[string][]string {
 	all := map[string][]string{}
 	for folder, of := range map[string]map[string]block{
-		"resources": s.Resources, "data-sources": s.Data, "ephemeral-resources": s.Ephemeral, "list-resources": s.Lists, "actions": s.Actions,
+		"resources": s.Resources, "data-sources": s.Data, "list-resources": s.Lists, "actions": s.Actions,
 	} {
 		all[folder] = slices.Sorted(maps.Keys(of))
 	}
@@ -70,13 +69,13 @@ func (s schema) folders() map[string][]string {
 // A new resource, function or other part of the provider fails this test until it has an example. So does an example that no test
 // runs.
 func TestEverythingHasAnExample(t *testing.T) {
-	files := map[string]string{"resources": "resource*.tf", "data-sources": "data-source*.tf", "ephemeral-resources": "ephemeral-resource*.tf",
+	files := map[string]string{"resources": "resource*.tf", "data-sources": "data-source*.tf",
 		"list-resources": "list-resource*.tfquery.hcl", "actions": "action*.tf", "functions": "function*.tf"}
 	schema := schemaOf(t)
 	if len(schema.Resources) == 0 {
 		t.Fatal("Terraform knows no resources of the provider")
 	}
-	known := matching(t, "provider/provider*.tf", "provider/*.yaml", "functions/*/*.yaml", "guides/*/*.tf", "guides/*/worker/*.tf")
+	known := matching(t, "provider/provider*.tf", "provider/*.yaml", "guides/*/*.tf")
 	for folder, names := range schema.folders() {
 		for _, name := range names {
 			found := matching(t, filepath.Join(folder, name, files[folder]))
@@ -107,7 +106,7 @@ func TestEveryAttributeIsDescribed(t *testing.T) {
 	schema := schemaOf(t)
 	schema.Provider.Block.described(t, "provider")
 	for folder, of := range map[string]map[string]block{
-		"resource": schema.Resources, "data source": schema.Data, "ephemeral resource": schema.Ephemeral, "list resource": schema.Lists, "action": schema.Actions,
+		"resource": schema.Resources, "data source": schema.Data, "list resource": schema.Lists, "action": schema.Actions,
 	} {
 		for name, b := range of {
 			b.Block.described(t, folder+" "+name)
@@ -156,13 +155,10 @@ func TestExamplesAreFormatted(t *testing.T) {
 
 // Users can paste each example alone: it does not refer to other examples.
 func TestExamplesAreSelfContained(t *testing.T) {
-	for _, path := range matching(t, "*/*/resource*.tf", "*/*/data-source*.tf", "*/*/ephemeral-resource*.tf", "*/*/action*.tf", "functions/*/*.tf", "provider/provider_*.tf") {
+	for _, path := range matching(t, "*/*/resource*.tf", "*/*/data-source*.tf", "*/*/action*.tf", "functions/*/*.tf", "provider/provider_*.tf") {
 		t.Run(path, func(t *testing.T) {
 			d := terraform.New(t, terraform.Terraform, "")
 			addExample(t, d, path)
-			for _, beside := range matching(t, filepath.Join(filepath.Dir(path), "*.yaml")) {
-				addExample(t, d, beside)
-			}
 			d.Write("core-ca.crt", "")
 			d.Run("validate")
 		})

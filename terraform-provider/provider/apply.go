@@ -5,55 +5,67 @@ import (
 	"errors"
 	"regexp"
 	"slices"
+	"strconv"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/util/apply"
 )
 
 // takeover describes what an apply may take over from other field managers.
 type takeover struct {
 	// force is the value of force_conflicts.
 	force bool
-	// formerManagers lists the field managers of the provider that an object was moved from, and of this provider before its
-	// field_manager changed. No client applies as these managers any more.
-	formerManagers []string
+	// former is the field manager of this provider before its field_manager changed; empty if it did not. No client applies as this manager
+	// any more.
+	former string
 }
 
 // newTakeover reads over from the force_conflicts attribute and from the private state of a resource. Without a cluster, which a plan may lack, no field
 // manager is a former one.
 func (c *cluster) newTakeover(ctx context.Context, force bool, private privateState) (takeover, diag.Diagnostics) {
 	o := takeover{force: force}
-	d := readPrivate(ctx, private, formerKey, &o.formerManagers)
-	moved := len(o.formerManagers) > 0
-	last, more := lastManager(ctx, private)
-	if d.Append(more...); c.absence() == nil && last != c.manager && !moved {
-		o.formerManagers = []string{last}
+	last, d := lastManager(ctx, private)
+	if c.absence() == nil && last != c.manager {
+		o.former = last
 	}
 	return o, d
 }
 
-// apply writes the object by server-side apply. A dry run writes nothing.
-func (c *cluster) apply(ctx context.Context, k *kind, w *desired, o takeover, dryRun bool) (*unstructured.Unstructured, error) {
-	options := metav1.ApplyOptions{FieldManager: c.manager, Force: o.force}
-	if dryRun {
-		options.DryRun = []string{metav1.DryRunAll}
-	}
-	live, err := c.resourceClient(k, w.namespace).Apply(ctx, w.name, w.object, options)
+// apply writes the object by server-side apply, and also returns the HTTP status of the answer: only that says whether it has created the object. A
+// dry run writes nothing.
+func (c *cluster) apply(ctx context.Context, k *kind, w *desired, o takeover, dryRun bool) (live *unstructured.Unstructured, status int, err error) {
+	live, status, err = c.sendApply(ctx, k, w, o.force, dryRun)
 	if apierrors.IsConflict(err) && !o.force && o.allows(conflictsOf(err)) {
-		options.Force = true
-		live, err = c.resourceClient(k, w.namespace).Apply(ctx, w.name, w.object, options)
+		live, status, err = c.sendApply(ctx, k, w, true, dryRun)
 	}
-	if err != nil || dryRun || len(o.formerManagers) == 0 {
-		return live, err
+	if err != nil || dryRun || o.former == "" {
+		return live, status, err
 	}
-	return c.inheritFields(ctx, k, w, o)
+	live, err = c.inheritFields(ctx, k, w, o)
+	return live, status, err
+}
+
+// sendApply sends an apply.
+func (c *cluster) sendApply(ctx context.Context, k *kind, w *desired, force, dryRun bool) (live *unstructured.Unstructured, status int, err error) {
+	request, err := apply.NewRequest(c.rest, w.object.Object)
+	if err != nil {
+		return nil, 0, err
+	}
+	request = keyOf(k, w.namespace).in(request).Name(w.name).Param("fieldManager", c.manager).Param("force", strconv.FormatBool(force))
+	if dryRun {
+		request = request.Param("dryRun", metav1.DryRunAll)
+	}
+	live = &unstructured.Unstructured{}
+	err = request.Do(ctx).StatusCode(&status).Into(live)
+	return live, status, err
 }
 
 func (o takeover) allows(conflicts []metav1.StatusCause) bool {
 	return len(conflicts) > 0 && !slices.ContainsFunc(conflicts, func(c metav1.StatusCause) bool {
-		return !slices.Contains(o.formerManagers, managerOf(c))
+		return managerOf(c) != o.former
 	})
 }
 

@@ -44,7 +44,7 @@ type cluster struct {
 // the files that the configuration names.
 type connected struct {
 	config *rest.Config
-	// client sends all requests, through one breaker.
+	// client sends all requests, through one outageGuard.
 	client  *http.Client
 	dynamic dynamic.Interface
 	// rest sends requests whose answers the dynamic client does not return.
@@ -146,12 +146,15 @@ func connect(m *connection.Model, b *Breakwater) (c connected, err error) {
 	// A plan of a hundred resources sends its requests at once. The API server throttles them itself (API Priority and Fairness)
 	// where necessary.
 	c.config.QPS = -1
+	c.config.Timeout = cmp.Or(c.config.Timeout, requestPatiences*b.patience)
 	if c.client, err = transportOf(c.config); err != nil {
 		return c, err
 	}
-	if c.client.Transport, err = newBreaker(c.client.Transport, c.config, b.patience); err != nil {
+	server, err := serverOf(c.config)
+	if err != nil {
 		return c, err
 	}
+	c.client.Transport = &outageGuard{RoundTripper: c.client.Transport, server: server, patience: b.patience}
 	if err = c.newLists(); err != nil {
 		return c, err
 	}

@@ -35,7 +35,7 @@ func (c *cluster) uid(ctx context.Context) string {
 	if c.identity.uid != "" || c.identity.isForbidden {
 		return c.identity.uid
 	}
-	ctx, cancel := context.WithTimeout(optional(ctx), planTimeout)
+	ctx, cancel := context.WithTimeout(ctx, planTimeout)
 	defer cancel()
 	namespaces := c.dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"})
 	namespace, err := namespaces.Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})

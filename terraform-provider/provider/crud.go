@@ -66,7 +66,6 @@ func (o *object) Update(ctx context.Context, req resource.UpdateRequest, resp *r
 		return
 	}
 	if t.run(ctx, &resp.State, resp.Identity, &resp.Diagnostics); !resp.Diagnostics.HasError() {
-		resp.Diagnostics.Append(resp.Private.SetKey(ctx, formerKey, nil)...)
 		resp.Diagnostics.Append(o.cluster.record(ctx, resp.Private)...)
 	}
 }
@@ -171,16 +170,18 @@ func (t *task) run(ctx context.Context, state *tfsdk.State, identity *tfsdk.Reso
 		return
 	}
 	var live *unstructured.Unstructured
-	var first answer
-	err := retryTransient(first.of(ctx), func(ctx context.Context) (err error) {
-		live, err = t.cluster.apply(ctx, t.kind, t.want, t.takeover, false)
+	attempts, status := 0, 0
+	err := retryTransient(ctx, func(ctx context.Context) (err error) {
+		attempts++
+		live, status, err = t.cluster.apply(ctx, t.kind, t.want, t.takeover, false)
 		return err
 	})
 	if err != nil {
 		t.kind.explain(d, "applied", t.want.String(), err)
 		return
 	}
-	if t.isNew && !t.takeover.force && first.status() == http.StatusOK {
+	// A second attempt may find the object that the first has created.
+	if t.isNew && !t.takeover.force && attempts == 1 && status == http.StatusOK {
 		d.AddError("Two clients created the same "+t.kind.Kind.Kind, fmt.Sprintf("Another client created %s at the same moment, and this apply may have changed its fields. "+
 			"It is not in this state. Plan again where it belongs: that shows the changes and reverts them.", t.kind.of(t.want.String())))
 		return

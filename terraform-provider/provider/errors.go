@@ -54,12 +54,6 @@ func isDial(err error) bool {
 	return false
 }
 
-// isOutage reports whether the breaker has stopped the request.
-func isOutage(err error) bool {
-	var outage *outageError
-	return errors.As(err, &outage)
-}
-
 // isTransient reports whether the same request may succeed later. A failing webhook of the cluster is an internal error, too, but does
 // not recover within the seconds of a retry.
 func isTransient(err error) bool {
@@ -101,22 +95,8 @@ func retryTransient(ctx context.Context, do func(context.Context) error) error {
 	return err
 }
 
-// addOutage adds the error of a request that the breaker has stopped, which is the same for all resources. It reports whether it was stopped.
-func addOutage(d *diag.Diagnostics, err error) bool {
-	var outage *outageError
-	if !errors.As(err, &outage) {
-		return false
-	}
-	d.AddError("The cluster is unreachable", sentence(outage.Error())+" Check the address and the network. The provider has stopped all requests to "+
-		"the cluster: run Terraform again when it answers.")
-	return true
-}
-
 // explain turns an answer of the API server into diagnostics at the attributes that it concerns.
 func (k *kind) explain(d *diag.Diagnostics, doing, name string, err error) {
-	if addOutage(d, err) {
-		return
-	}
 	summary := fmt.Sprintf("%s could not be %s", k.Kind.Kind, doing)
 	prefix := k.of(name) + ": "
 	var status apierrors.APIStatus
@@ -136,8 +116,6 @@ func (k *kind) explain(d *diag.Diagnostics, doing, name string, err error) {
 			at := k.attributePath(cause.Field)
 			errorAt(d, at, summary, prefix+k.message(at, cause.Message))
 		}
-	case apierrors.IsForbidden(err):
-		d.AddError(summary, prefix+sentence(err.Error())+" The provider's user needs this permission in the cluster; its documentation lists all permissions.")
 	default:
 		addErrorWithRemedy(d, summary, prefix, err)
 	}
@@ -149,7 +127,10 @@ func addErrorWithRemedy(d *diag.Diagnostics, summary, prefix string, err error) 
 		return
 	}
 	text := sentence(err.Error())
-	if apierrors.IsUnauthorized(err) {
+	switch {
+	case apierrors.IsForbidden(err):
+		text += " The provider's user needs this permission in the cluster; its documentation lists all permissions."
+	case apierrors.IsUnauthorized(err):
 		text = "The cluster does not accept the provider's credentials: they are wrong, or have expired. " + text
 	}
 	d.AddError(summary, strings.TrimSpace(prefix+text+" "+remedy(err)))

@@ -3,7 +3,9 @@ package provider
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
+	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework/function"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
@@ -86,4 +88,21 @@ func (f *floor) compute(ctx context.Context, minAvailable, maxUnavailable *strin
 		return 0, errors.New("expected_replicas is null: percentages and max_unavailable are computed from it")
 	}
 	return pods, nil
+}
+
+// validateSpec returns the rules of the kind that a spec violates, with Terraform's attribute names; nil if there are none.
+func (k *kind) validateSpec(ctx context.Context, spec map[string]any) error {
+	rules, err := k.rules()
+	if err != nil {
+		return fmt.Errorf("the rules of %s cannot be compiled: %w", k.Kind.Kind, err)
+	}
+	broken := rules.Check(ctx, map[string]any{"spec": spec}, nil, nil)
+	texts := make([]string, len(broken))
+	for i, e := range broken {
+		texts[i] = strings.TrimSuffix(k.message(k.attributePath(e.Field), e.ErrorBody()), ".")
+	}
+	if len(texts) == 0 {
+		return nil
+	}
+	return errors.New(strings.Join(texts, "; "))
 }

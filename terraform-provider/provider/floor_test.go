@@ -5,8 +5,36 @@ import (
 	"testing"
 
 	"github.com/hashicorp/terraform-plugin-framework/attr"
+	"github.com/hashicorp/terraform-plugin-framework/function"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 )
+
+// call runs a function as the framework does.
+func call(t testing.TB, f function.Function, arguments ...attr.Value) (attr.Value, string) {
+	t.Helper()
+	definition := &function.DefinitionResponse{}
+	f.Definition(t.Context(), function.DefinitionRequest{}, definition)
+	result, err := definition.Definition.Return.NewResultData(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp := &function.RunResponse{Result: result}
+	f.Run(t.Context(), function.RunRequest{Arguments: function.NewArgumentsData(arguments)}, resp)
+	if resp.Error != nil {
+		return nil, resp.Error.Text
+	}
+	return resp.Result.Value(), ""
+}
+
+// protectors returns the kind PodProtector.
+func protectors(t testing.TB) *kind {
+	t.Helper()
+	all, err := kinds()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all[0]
+}
 
 func textOrNull(s string) attr.Value {
 	if s == "" {

@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/list"
 	"github.com/hashicorp/terraform-plugin-framework/list/schema"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
@@ -82,4 +83,17 @@ func (l *listResource) result(ctx context.Context, req *list.ListRequest, live *
 		result.Diagnostics.AddError("The answer of the cluster could not be read", fmt.Sprintf("%s %s: %v", l.kind.Kind.Kind, w, err))
 	}
 	return result
+}
+
+// nullState returns a resource whose attributes are all null.
+func nullState(t tftypes.Type) (tftypes.Value, error) {
+	o, ok := t.(tftypes.Object)
+	if !ok {
+		return tftypes.Value{}, fmt.Errorf("a resource is %s", t)
+	}
+	all := make(map[string]tftypes.Value, len(o.AttributeTypes))
+	for name, of := range o.AttributeTypes {
+		all[name] = tftypes.NewValue(of, nil)
+	}
+	return tftypes.NewValue(t, all), nil
 }

@@ -21,12 +21,6 @@ func TestObjectOfYAMLNamesIsRejected(t *testing.T) {
 			return r.Diagnostics, err
 		}, name)
 	}
-	for name, schema := range s.schemas.EphemeralResourceSchemas {
-		checked += s.checkMisspelt(schema, func(config *tfprotov6.DynamicValue) ([]*tfprotov6.Diagnostic, error) {
-			r, err := s.ValidateEphemeralResourceConfig(t.Context(), &tfprotov6.ValidateEphemeralResourceConfigRequest{TypeName: name, Config: config})
-			return r.Diagnostics, err
-		}, name)
-	}
 	for name, schema := range s.schemas.DataSourceSchemas {
 		checked += s.checkMisspelt(schema, func(config *tfprotov6.DynamicValue) ([]*tfprotov6.Diagnostic, error) {
 			r, err := s.ValidateDataResourceConfig(t.Context(), &tfprotov6.ValidateDataResourceConfigRequest{TypeName: name, Config: config})

@@ -72,8 +72,7 @@ func (k *kind) refreshedState(before tftypes.Value, live *unstructured.Unstructu
 	if err != nil {
 		return tftypes.Value{}, err
 	}
-	// A moved resource has an id, but no UID if the state of the other provider had none.
-	adopted := all["uid"].IsNull() && all["id"].IsNull()
+	adopted := all["uid"].IsNull()
 	owned := shape.Owned(live.GetManagedFields(), managers...)
 	spec := k.Spec.Show(had.object.Object["spec"], live.Object["spec"], shape.Below(owned, "spec"))
 	if adopted {

@@ -156,12 +156,6 @@ func TestNullElementsAreRejected(t *testing.T) {
 			return r.Diagnostics, err
 		})
 	}
-	for name, schema := range s.schemas.EphemeralResourceSchemas {
-		checked += s.nullIn(name, schema, func(config *tfprotov6.DynamicValue) ([]*tfprotov6.Diagnostic, error) {
-			r, err := s.ValidateEphemeralResourceConfig(t.Context(), &tfprotov6.ValidateEphemeralResourceConfigRequest{TypeName: name, Config: config})
-			return r.Diagnostics, err
-		})
-	}
 	checked += s.nullIn("provider", s.schemas.Provider, func(config *tfprotov6.DynamicValue) ([]*tfprotov6.Diagnostic, error) {
 		r, err := s.ValidateProviderConfig(t.Context(), &tfprotov6.ValidateProviderConfigRequest{Config: config})
 		return r.Diagnostics, err

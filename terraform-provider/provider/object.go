@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"maps"
 	"regexp"
+	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework-timeouts/resource/timeouts"
+	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/resource/identityschema"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
@@ -63,8 +65,6 @@ var (
 func (k *kind) metadataAttributes() map[string]schema.Attribute {
 	another := []planmodifier.String{stringplanmodifier.RequiresReplace()}
 	kept := []planmodifier.String{stringplanmodifier.UseStateForUnknown()}
-	// A moved resource may have no UID until it is read or applied.
-	known := []planmodifier.String{stringplanmodifier.UseNonNullStateForUnknown()}
 	all := map[string]schema.Attribute{
 		"name": schema.StringAttribute{
 			Required: true, PlanModifiers: another,
@@ -80,7 +80,7 @@ func (k *kind) metadataAttributes() map[string]schema.Attribute {
 			MarkdownDescription: "Annotations of the object. Annotations that other field managers set are not changed.",
 		},
 		"id":  schema.StringAttribute{Computed: true, PlanModifiers: kept, MarkdownDescription: "The ID by which the object is imported."},
-		"uid": schema.StringAttribute{Computed: true, PlanModifiers: known, MarkdownDescription: "UID of the object in the cluster."},
+		"uid": schema.StringAttribute{Computed: true, PlanModifiers: kept, MarkdownDescription: "UID of the object in the cluster."},
 	}
 	if k.Namespaced {
 		all["namespace"] = schema.StringAttribute{
@@ -148,4 +148,50 @@ func (o *object) ValidateConfig(ctx context.Context, req resource.ValidateConfig
 	if o.kind.kubeconfigs {
 		validateKubeconfig(ctx, &req.Config, &resp.Diagnostics)
 	}
+}
+
+// ImportState imports an object by namespace/name, or by its identity. Read fills in the rest.
+func (o *object) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {
+	var namespace, name string
+	if req.ID == "" {
+		resp.Diagnostics.Append(req.Identity.GetAttribute(ctx, path.Root("name"), &name)...)
+		if o.kind.Namespaced {
+			resp.Diagnostics.Append(req.Identity.GetAttribute(ctx, path.Root("namespace"), &namespace)...)
+		}
+	} else {
+		var ok bool
+		if namespace, name, ok = o.kind.parseID(req.ID); !ok {
+			resp.Diagnostics.AddError("Not the name of a "+o.kind.Kind.Kind,
+				fmt.Sprintf("%q is not the name of a %s. Import it by %s.", req.ID, o.kind.Kind.Kind, o.kind.idForm()))
+			return
+		}
+	}
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	resp.Diagnostics.Append(resp.State.SetAttribute(ctx, path.Root("name"), name)...)
+	if o.kind.Namespaced {
+		resp.Diagnostics.Append(resp.State.SetAttribute(ctx, path.Root("namespace"), namespace)...)
+	}
+	if o.cluster != nil {
+		resp.Diagnostics.Append(o.cluster.recordManager(ctx, resp.Private)...)
+	}
+	if resp.Identity != nil {
+		o.setIdentity(ctx, resp.Identity, &desired{namespace: namespace, name: name}, &resp.Diagnostics)
+	}
+}
+
+func (k *kind) idForm() string {
+	if k.Namespaced {
+		return "NAMESPACE/NAME, such as shop/web"
+	}
+	return "its NAME"
+}
+
+func (k *kind) parseID(id string) (namespace, name string, ok bool) {
+	if !k.Namespaced {
+		return "", id, objectName.MatchString(id)
+	}
+	namespace, name, _ = strings.Cut(id, "/")
+	return namespace, name, namespaceName.MatchString(namespace) && objectName.MatchString(name)
 }

@@ -139,7 +139,7 @@ func (o *object) canCreate(ctx context.Context, w *desired, required bool, over 
 // Terraform plans first as for an apply.
 func (o *object) dryRun(ctx context.Context, w *desired, required bool, over takeover, d *diag.Diagnostics) {
 	err := o.cluster.sendForPlan(ctx, required, func(ctx context.Context) error {
-		_, err := o.cluster.apply(ctx, o.kind, w, over, true)
+		_, _, err := o.cluster.apply(ctx, o.kind, w, over, true)
 		return err
 	})
 	var status apierrors.APIStatus

@@ -22,8 +22,8 @@ var (
 	errNotKubernetes = errors.New("the server is not a Kubernetes API server: check host and port")
 )
 
-// sendForPlan sends a request of a plan. A plan that requires the cluster retries it until the breaker opens. Other plans try once,
-// and not at all while the cluster is known to be unreachable; their error is errNotCompared if there is no answer. An answer that denies the
+// sendForPlan sends a request of a plan. A plan that requires the cluster retries it until the cluster counts as unreachable. Other plans
+// try once; their error is errNotCompared if there is no answer. An answer that denies the
 // request is an error for both.
 func (c *cluster) sendForPlan(ctx context.Context, required bool, send func(context.Context) error) error {
 	switch err := c.absence(); {
@@ -36,7 +36,7 @@ func (c *cluster) sendForPlan(ctx context.Context, required bool, send func(cont
 		defer cancel()
 		return retryTransient(ctx, send)
 	}
-	ctx, cancel := context.WithTimeout(optional(ctx), planTimeout)
+	ctx, cancel := context.WithTimeout(ctx, planTimeout)
 	defer cancel()
 	err := send(ctx)
 	if isOutage(err) || isTransient(err) {

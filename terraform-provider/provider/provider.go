@@ -9,7 +9,6 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-framework/action"
 	"github.com/hashicorp/terraform-plugin-framework/datasource"
-	"github.com/hashicorp/terraform-plugin-framework/ephemeral"
 	"github.com/hashicorp/terraform-plugin-framework/function"
 	"github.com/hashicorp/terraform-plugin-framework/list"
 	"github.com/hashicorp/terraform-plugin-framework/provider"
@@ -57,8 +56,7 @@ func (b *Breakwater) Schema(_ context.Context, _ provider.SchemaRequest, resp *p
 // Configure sets the cluster that all resources, data sources and actions use.
 func (b *Breakwater) Configure(ctx context.Context, req provider.ConfigureRequest, resp *provider.ConfigureResponse) {
 	c := newCluster(ctx, req, &resp.Diagnostics, b)
-	resp.ResourceData, resp.DataSourceData, resp.EphemeralResourceData = c, c, c
-	resp.ListResourceData, resp.ActionData = c, c
+	resp.ResourceData, resp.DataSourceData, resp.ListResourceData, resp.ActionData = c, c, c, c
 	b.cluster.Store(c)
 }
 
@@ -69,11 +67,6 @@ func (b *Breakwater) Resources(context.Context) []func() resource.Resource {
 		all[i] = func() resource.Resource { return &object{kind: k} }
 	}
 	return all
-}
-
-// EphemeralResources returns the resources that Terraform does not store in the state.
-func (b *Breakwater) EphemeralResources(context.Context) []func() ephemeral.EphemeralResource {
-	return []func() ephemeral.EphemeralResource{func() ephemeral.EphemeralResource { return &workerKubeconfig{} }}
 }
 
 // DataSources returns the data sources for existing objects.
@@ -108,16 +101,11 @@ func (b *Breakwater) Actions(context.Context) []func() action.Action {
 
 // Functions returns functions, which need no cluster.
 func (b *Breakwater) Functions(context.Context) []func() function.Function {
-	all := []func() function.Function{
-		func() function.Function { return &manifestDecode{kinds: b.kinds} },
-		func() function.Function { return &manifestDecode{multi: true, kinds: b.kinds} },
-		func() function.Function { return manifestEncode{kinds: b.kinds} },
+	protectors := b.kind("pod_protector")
+	if protectors == nil {
+		return nil
 	}
-	if protectors := b.kind("pod_protector"); protectors != nil {
-		all = append(all, func() function.Function { return &selectorMatches{protectors: protectors} },
-			func() function.Function { return &floor{protectors: protectors} })
-	}
-	return all
+	return []func() function.Function{func() function.Function { return &floor{protectors: protectors} }}
 }
 
 // kind returns the kind with the name of a resource; nil if its definition could not be read.
@@ -128,4 +116,12 @@ func (b *Breakwater) kind(name string) *kind {
 		}
 	}
 	return nil
+}
+
+// ValidateConfig reports a configuration that cannot point to a cluster, before the provider sends any request.
+func (b *Breakwater) ValidateConfig(ctx context.Context, req provider.ValidateConfigRequest, resp *provider.ValidateConfigResponse) {
+	var m connection.Model
+	if resp.Diagnostics.Append(req.Config.Get(ctx, &m)...); !resp.Diagnostics.HasError() {
+		resp.Diagnostics.Append(m.Validate()...)
+	}
 }

@@ -14,7 +14,7 @@ import (
 const (
 	// pageSize limits how many objects one list request returns.
 	pageSize = 500
-	// readTimeout is how long a read retries while the cluster does not answer. The breaker opens before it expires.
+	// readTimeout is how long a read retries while the cluster does not answer. The outageGuard stops it before it expires.
 	readTimeout = defaultPatience + 10*time.Second
 )
 

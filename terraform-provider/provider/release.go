@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
+	"github.com/hashicorp/terraform-plugin-log/tflog"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/metadata"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
@@ -117,7 +118,7 @@ func (r *release) Invoke(ctx context.Context, req action.InvokeRequest, resp *ac
 	}
 	switch {
 	case err != nil:
-		addActionError(&resp.Diagnostics, kind.Kind+" could not be released", fmt.Errorf("%s %s: %w", kind.Kind, object, err))
+		addErrorWithRemedy(&resp.Diagnostics, kind.Kind+" could not be released", "", fmt.Errorf("%s %s: %w", kind.Kind, object, err))
 	case !found:
 		resp.Diagnostics.AddWarning("There is no such "+kind.Kind,
 			fmt.Sprintf("There is no %s %s, so there is nothing to release. If it should exist, check its namespace and name, and that the provider is "+
@@ -174,4 +175,35 @@ func (c *cluster) finder(namespace string) (*finalizers.Finder, error) {
 	}
 	f.Metadata, err = metadata.NewForConfigAndClient(metadata.ConfigFor(c.config), c.client)
 	return f, err
+}
+
+// actionBase holds what all actions share: the cluster to act on.
+type actionBase struct {
+	cluster *cluster
+}
+
+// Configure stores the cluster.
+func (a *actionBase) Configure(_ context.Context, req action.ConfigureRequest, _ *action.ConfigureResponse) {
+	a.cluster, _ = req.ProviderData.(*cluster)
+}
+
+// ModifyPlan sends no request to the cluster. If the cluster only becomes known during the apply, ModifyPlan defers the action
+// where Terraform supports that.
+func (a *actionBase) ModifyPlan(_ context.Context, req action.ModifyPlanRequest, resp *action.ModifyPlanResponse) {
+	if a.cluster.isUnknown() && req.ClientCapabilities.DeferralAllowed {
+		resp.Deferred = &action.Deferred{Reason: action.DeferredReasonProviderConfigUnknown}
+	}
+}
+
+// progress reports the progress of an action to the user.
+type progress func(format string, arguments ...any)
+
+func newProgress(ctx context.Context, resp *action.InvokeResponse) progress {
+	return func(format string, arguments ...any) {
+		message := fmt.Sprintf(format, arguments...)
+		tflog.Info(ctx, message)
+		if ctx.Err() == nil { // Terraform canceled the action and reads no more events
+			resp.SendProgress(action.InvokeProgressEvent{Message: message})
+		}
+	}
 }

@@ -3,10 +3,14 @@ package provider
 import (
 	"context"
 	"slices"
+	"sync"
 
 	"github.com/hashicorp/terraform-plugin-framework/provider"
 	"github.com/hashicorp/terraform-plugin-framework/providerserver"
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
+
+	"github.com/breakwater-k8s/breakwater/terraform-provider/shape"
 )
 
 // Server returns a constructor of protocol servers for a provider of the given version.
@@ -55,4 +59,123 @@ func (s *server) CallFunction(ctx context.Context, req *tfprotov6.CallFunctionRe
 		}
 	}
 	return s.fullServer.CallFunction(ctx, &said)
+}
+
+// schemas are the schemas of a server, which decode the values of the protocol.
+type schemas struct {
+	server tfprotov6.ProviderServer
+
+	mutex sync.Mutex
+	all   *tfprotov6.GetProviderSchemaResponse
+	// types are the types of the resources.
+	types map[string]tftypes.Type
+}
+
+// get returns all schemas. They do not change while the server runs.
+func (s *schemas) get(ctx context.Context) (*tfprotov6.GetProviderSchemaResponse, error) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if s.all != nil {
+		return s.all, nil
+	}
+	all, err := s.server.GetProviderSchema(ctx, &tfprotov6.GetProviderSchemaRequest{})
+	if err != nil {
+		return nil, err
+	}
+	s.all, s.types = all, make(map[string]tftypes.Type, len(all.ResourceSchemas))
+	for name, schema := range all.ResourceSchemas {
+		s.types[name] = schema.ValueType()
+	}
+	return all, nil
+}
+
+// resourceType returns the type of a resource; nil if there is none of that name.
+func (s *schemas) resourceType(ctx context.Context, name string) (tftypes.Type, error) {
+	if _, err := s.get(ctx); err != nil {
+		return nil, err
+	}
+	return s.types[name], nil
+}
+
+// rejectNullElements returns an error for each null element of the maps, lists and sets in the first of some values of a type that has any.
+// Whatever the schemas have, it finds them before any other code of the provider sees the values. It does nothing if the type is nil: the
+// framework reports a type that does not exist.
+func rejectNullElements(of tftypes.Type, values ...*tfprotov6.DynamicValue) ([]*tfprotov6.Diagnostic, error) {
+	if of == nil {
+		return nil, nil
+	}
+	for _, encoded := range values {
+		if encoded == nil {
+			continue
+		}
+		v, err := encoded.Unmarshal(of)
+		if err != nil {
+			return nil, err
+		}
+		found, err := shape.NullElements(v)
+		if err != nil {
+			return nil, err
+		}
+		if len(found) > 0 {
+			return nullElementErrors(found), nil
+		}
+	}
+	return nil, nil
+}
+
+func nullElementErrors(found []shape.NullElement) []*tfprotov6.Diagnostic {
+	all := make([]*tfprotov6.Diagnostic, len(found))
+	for i, one := range found {
+		all[i] = &tfprotov6.Diagnostic{
+			Severity: tfprotov6.DiagnosticSeverityError, Summary: "An element is null", Attribute: one.Attribute,
+			Detail: one.Text + " is null, but the API has no such elements, and an object without it could protect other pods than the plan shows. Set a " +
+				"value, or leave the element out, with an expression such as { for k, v in var.labels : k => v if v != null }.",
+		}
+	}
+	return all
+}
+
+// GetProviderSchema returns the schemas, which are computed once.
+func (s *server) GetProviderSchema(ctx context.Context, _ *tfprotov6.GetProviderSchemaRequest) (*tfprotov6.GetProviderSchemaResponse, error) {
+	return s.schemas.get(ctx)
+}
+
+// ValidateProviderConfig rejects null elements of maps, lists and sets.
+func (s *server) ValidateProviderConfig(ctx context.Context, req *tfprotov6.ValidateProviderConfigRequest) (*tfprotov6.ValidateProviderConfigResponse, error) {
+	all, err := s.schemas.get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if found, err := rejectNullElements(all.Provider.ValueType(), req.Config); err != nil || len(found) > 0 {
+		return &tfprotov6.ValidateProviderConfigResponse{Diagnostics: found}, err
+	}
+	return s.fullServer.ValidateProviderConfig(ctx, req)
+}
+
+// ValidateResourceConfig rejects null elements of maps, lists and sets. Terraform asks for it in validate, in a plan, and again in the apply
+// once the values are known.
+func (s *server) ValidateResourceConfig(ctx context.Context, req *tfprotov6.ValidateResourceConfigRequest) (*tfprotov6.ValidateResourceConfigResponse, error) {
+	of, err := s.schemas.resourceType(ctx, req.TypeName)
+	if err != nil {
+		return nil, err
+	}
+	if found, err := rejectNullElements(of, req.Config); err != nil || len(found) > 0 {
+		return &tfprotov6.ValidateResourceConfigResponse{Diagnostics: found}, err
+	}
+	return s.fullServer.ValidateResourceConfig(ctx, req)
+}
+
+// ApplyResourceChange rejects null elements of maps, lists and sets before anything is written, whatever the client validated. The state
+// stays as it is.
+func (s *server) ApplyResourceChange(ctx context.Context, req *tfprotov6.ApplyResourceChangeRequest) (*tfprotov6.ApplyResourceChangeResponse, error) {
+	of, err := s.schemas.resourceType(ctx, req.TypeName)
+	if err != nil {
+		return nil, err
+	}
+	if found, err := rejectNullElements(of, req.PlannedState, req.Config); err != nil || len(found) > 0 {
+		return &tfprotov6.ApplyResourceChangeResponse{
+			Diagnostics: found, NewState: req.PriorState, Private: req.PlannedPrivate, NewIdentity: req.PlannedIdentity,
+		}, err
+	}
+	return s.fullServer.ApplyResourceChange(ctx, req)
 }

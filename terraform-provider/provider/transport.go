@@ -1,13 +1,11 @@
 package provider
 
 import (
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"net/http"
 	"strings"
-	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,45 +32,10 @@ var errExecPlugin = errors.New("getting credentials: the output of the exec plug
 // RoundTrip sends the request.
 func (d redactingTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := d.RoundTripper.RoundTrip(req)
-	if first, ok := req.Context().Value(answerKey{}).(*answer); ok {
-		first.record(resp)
-	}
 	if err != nil && strings.Contains(err.Error(), "getting credentials: decoding stdout") {
 		return nil, errExecPlugin
 	}
 	return resp, err
-}
-
-// answer is the answer to the first request of an operation. Only its status says whether an apply has created the object: a dynamic client returns
-// the same object in either case.
-type answer struct {
-	mu   sync.Mutex
-	sent bool
-	code int
-}
-
-type answerKey struct{}
-
-// of returns a context whose requests record the first answer.
-func (a *answer) of(ctx context.Context) context.Context {
-	return context.WithValue(ctx, answerKey{}, a)
-}
-
-// record records an answer; nil if there was none.
-func (a *answer) record(resp *http.Response) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if !a.sent && resp != nil {
-		a.code = resp.StatusCode
-	}
-	a.sent = true
-}
-
-// status returns the status of the first answer; 0 if the first request got none.
-func (a *answer) status() int {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.code
 }
 
 // WrappedRoundTripper lets client-go find the underlying transport.

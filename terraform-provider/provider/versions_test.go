@@ -14,22 +14,24 @@ import (
 )
 
 // features returns what uses each feature in the table of docs/index.md. The functions return the output of the program, and an error if it
-// lacks the feature. Other tests run moved blocks with each program.
+// lacks the feature.
 func features(t *testing.T, namespace string) map[string]func(d *terraform.Dir) (string, error) {
 	t.Helper()
 	return map[string]func(d *terraform.Dir) (string, error){
-		"resources, data sources, functions, write-only arguments and ephemeral resources": func(d *terraform.Dir) (string, error) {
+		"resources, data sources, functions and write-only arguments": func(d *terraform.Dir) (string, error) {
 			d.Write("feature.tf", fmt.Sprintf(`
 data "breakwater_pod_protectors" "all" {}
 output "floor" { value = provider::breakwater::floor("70%%", null, 101) }
-ephemeral "breakwater_worker_kubeconfig" "this" {
-  service_account = { namespace = %[1]q }
+variable "kubeconfig" {
+  type      = string
+  ephemeral = true
+  default   = %[2]q
 }
 resource "breakwater_cell" "worker" {
   name                  = %[1]q
   kubeconfig_secret_ref = { namespace = %[1]q, name = "cell" }
-  kubeconfig_wo         = ephemeral.breakwater_worker_kubeconfig.this.kubeconfig
-}`, namespace))
+  kubeconfig_wo         = var.kubeconfig
+}`, namespace, kubeconfigWith("token")))
 			return d.Try("plan")
 		},
 		"identities, and imports by them": func(d *terraform.Dir) (string, error) {
@@ -55,7 +57,6 @@ resource "breakwater_pod_protector" "web" {
 			d.Write("feature.tf", "action \"breakwater_release\" \"web\" {\n config {\n namespace = \"shop\"\n name = \"web\"\n }\n}")
 			return d.Try("validate")
 		},
-		"`moved` blocks from resources of other providers": nil,
 	}
 }
 
@@ -69,7 +70,6 @@ func TestPageStatesVersions(t *testing.T) {
 	table, _, _ = strings.Cut(table, "\n\n")
 	namespace := testplane.Namespace(t)
 	theirProtector(t, namespace, "web")
-	testplane.AsServiceAccount(t, testplane.Config(t), namespace, "breakwater-access", "")
 	uses := features(t, namespace)
 	rows := regexp.MustCompile(`(?m)^\| (.*) \| (\S+) \| (\S+) \|$`).FindAllStringSubmatch(table, -1)
 	if len(rows) != len(uses) {
@@ -83,10 +83,8 @@ func TestPageStatesVersions(t *testing.T) {
 				number := regexp.MustCompile(`v(\d\S+)`).FindStringSubmatch(d.Run("version"))[1]
 				for _, row := range rows {
 					use, ok := uses[row[1]]
-					if use == nil {
-						if !ok {
-							t.Errorf("no test uses the feature %q", row[1])
-						}
+					if !ok {
+						t.Errorf("no test uses the feature %q", row[1])
 						continue
 					}
 					want := row[column] != "no" && version.MustParseGeneric(number).AtLeast(version.MustParseGeneric(row[column]))

@@ -1,3 +1,7 @@
+provider "breakwater" {
+  field_manager = "Terraform" # that of kubernetes_manifest, for the first apply only
+}
+
 # before: resource "kubernetes_manifest" "search" { manifest = { ... } }
 removed {
   from = kubernetes_manifest.search
@@ -15,6 +19,7 @@ import {
 resource "breakwater_pod_protector" "search" {
   namespace     = "shop"
   name          = "search"
+  labels        = { team = "shop" }
   selector      = { match_labels = { app = "search" } }
   min_available = "70%"
 }

@@ -17,28 +17,23 @@ provider "breakwater" {
   config_context = "core-us"
 }
 
-provider "breakwater" {
-  alias          = "worker_1"
-  config_path    = "~/.kube/config"
-  config_context = "worker-1"
+locals {
+  workers = toset(["worker-1", "worker-2"])
 }
 
-provider "breakwater" {
-  alias          = "worker_2"
-  config_path    = "~/.kube/config"
-  config_context = "worker-2"
+# breakwater join --no-cell writes the Secrets.
+resource "breakwater_cell" "eu" {
+  for_each              = local.workers
+  provider              = breakwater.eu
+  name                  = each.key
+  kubeconfig_secret_ref = { namespace = "breakwater-system", name = "cell-${each.key}" }
 }
 
-module "worker_1" {
-  source    = "./worker"
-  name      = "worker-1"
-  providers = { breakwater.eu = breakwater.eu, breakwater.us = breakwater.us, breakwater.worker = breakwater.worker_1 }
-}
-
-module "worker_2" {
-  source    = "./worker"
-  name      = "worker-2"
-  providers = { breakwater.eu = breakwater.eu, breakwater.us = breakwater.us, breakwater.worker = breakwater.worker_2 }
+resource "breakwater_cell" "us" {
+  for_each              = local.workers
+  provider              = breakwater.us
+  name                  = each.key
+  kubeconfig_secret_ref = { namespace = "breakwater-system", name = "cell-${each.key}" }
 }
 
 # A protector exists in one core. It covers pods in all workers.
@@ -48,5 +43,5 @@ resource "breakwater_pod_protector" "web" {
   name          = "web"
   selector      = { match_labels = { app = "web" } }
   min_available = "40"
-  depends_on    = [module.worker_1, module.worker_2]
+  depends_on    = [breakwater_cell.eu]
 }

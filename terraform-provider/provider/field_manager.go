@@ -3,7 +3,6 @@ package provider
 import (
 	"context"
 	"encoding/json"
-	"slices"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,10 +13,6 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/terraform-provider/connection"
 )
-
-// formerKey is the key in the private state of a moved object. Until the first apply, its value lists the field managers by which
-// the other provider applied the object.
-const formerKey = "former-managers"
 
 // managerKey is the key in the private state of the field manager by which this provider applied or imported the object last.
 const managerKey = "field-manager"
@@ -64,7 +59,7 @@ func (c *cluster) recordManager(ctx context.Context, private writablePrivateStat
 	return private.SetKey(ctx, managerKey, raw)
 }
 
-// inheritFields transfers the fields of the former managers to our manager, and applies again. Otherwise no field could be removed from
+// inheritFields transfers the fields of the former manager to our manager, and applies again. Otherwise no field could be removed from
 // the configuration any more: a field that a former manager also owns stays in the object forever.
 func (c *cluster) inheritFields(ctx context.Context, k *kind, w *desired, o takeover) (*unstructured.Unstructured, error) {
 	objects := c.resourceClient(k, w.namespace)
@@ -73,7 +68,7 @@ func (c *cluster) inheritFields(ctx context.Context, k *kind, w *desired, o take
 		if err != nil {
 			return err
 		}
-		entries, err := withInheritedFields(live.GetManagedFields(), k.Kind.GroupVersion().String(), c.manager, o.formerManagers)
+		entries, err := withInheritedFields(live.GetManagedFields(), k.Kind.GroupVersion().String(), c.manager, o.former)
 		if entries == nil || err != nil {
 			return err
 		}
@@ -91,13 +86,13 @@ func (c *cluster) inheritFields(ctx context.Context, k *kind, w *desired, o take
 	return objects.Apply(ctx, w.name, w.object, metav1.ApplyOptions{FieldManager: c.manager, Force: o.force})
 }
 
-// withInheritedFields returns the managed fields after the former managers have transferred theirs to our manager. It returns nil if there
+// withInheritedFields returns the managed fields after the former manager has transferred its fields to our manager. It returns nil if there
 // is nothing to transfer.
-func withInheritedFields(entries []metav1.ManagedFieldsEntry, version, manager string, former []string) ([]metav1.ManagedFieldsEntry, error) {
+func withInheritedFields(entries []metav1.ManagedFieldsEntry, version, manager, former string) ([]metav1.ManagedFieldsEntry, error) {
 	theirs, others := &fieldpath.Set{}, []metav1.ManagedFieldsEntry{}
 	for _, entry := range entries {
 		isOurs := entry.Manager == manager && entry.Operation == metav1.ManagedFieldsOperationApply
-		if entry.Subresource != "" || entry.APIVersion != version || entry.FieldsV1 == nil || !isOurs && !slices.Contains(former, entry.Manager) {
+		if entry.Subresource != "" || entry.APIVersion != version || entry.FieldsV1 == nil || !isOurs && entry.Manager != former {
 			others = append(others, entry)
 			continue
 		}

@@ -2,29 +2,28 @@ package provider
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/client-go/rest"
 )
 
 // core answers requests in place of a core cluster.
-type core func(ctx context.Context, sinceStart time.Duration, path string) (status int, err error)
+type core func(ctx context.Context, sinceStart time.Duration) (status int, err error)
 
 func always(status int, err error) core {
-	return func(context.Context, time.Duration, string) (int, error) { return status, err }
+	return func(context.Context, time.Duration) (int, error) { return status, err }
 }
 
 // upAfter is a core that refuses connections for some time.
 func upAfter(down time.Duration) core {
-	return func(_ context.Context, now time.Duration, _ string) (int, error) {
+	return func(_ context.Context, now time.Duration) (int, error) {
 		if now < down {
 			return 0, syscall.ECONNREFUSED
 		}
@@ -32,7 +31,7 @@ func upAfter(down time.Duration) core {
 	}
 }
 
-func hangs(ctx context.Context, _ time.Duration, _ string) (int, error) {
+func hangs(ctx context.Context, _ time.Duration) (int, error) {
 	<-ctx.Done()
 	return 0, ctx.Err()
 }
@@ -41,24 +40,29 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (r roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return r(req) }
 
-// transport returns the transport to a core, and counts requests and probes.
+// transport returns the transport to a core, and counts requests. All answers but those of a proxy have an Audit-Id.
 func (c core) transport(requests *int) http.RoundTripper {
 	began, turn := time.Now(), make(chan struct{}, 1)
 	return roundTripper(func(req *http.Request) (*http.Response, error) {
 		turn <- struct{}{}
 		*requests++
 		<-turn
-		status, err := c(req.Context(), time.Since(began), req.URL.Path)
+		status, err := c(req.Context(), time.Since(began))
 		if err != nil {
 			return nil, err
 		}
-		return &http.Response{StatusCode: status, Status: http.StatusText(status), Body: io.NopCloser(strings.NewReader(""))}, nil
+		header := http.Header{}
+		if status != http.StatusBadGateway {
+			header.Set("Audit-Id", "1")
+		}
+		return &http.Response{StatusCode: status, Status: http.StatusText(status), Header: header, Body: io.NopCloser(strings.NewReader(""))}, nil
 	})
 }
 
 // Fifty resources retry their requests, ten at a time. The time is virtual.
-func TestBreaker(t *testing.T) {
+func TestOutageGuard(t *testing.T) {
 	const resources, atOnce = 50, 10
+	var hung atomic.Bool
 	for claim, c := range map[string]struct {
 		core core
 		// failed is how many resources fail, within the given time and number of requests.
@@ -68,30 +72,32 @@ func TestBreaker(t *testing.T) {
 	}{
 		"a core that answers":             {core: always(http.StatusOK, nil), requests: resources},
 		"a core that denies":              {core: always(http.StatusForbidden, nil), requests: resources},
-		"a core that refuses connections": {always(0, syscall.ECONNREFUSED), resources, 40, 31 * time.Second, "https://core.example has not answered for 30s: connection refused"},
-		"a core that never answers":       {hangs, resources, 40, 36 * time.Second, "https://core.example has not answered for 30s: "},
-		"a proxy without a core":          {always(http.StatusBadGateway, nil), resources, 40, 31 * time.Second, "has not answered for 30s: Bad Gateway"},
-		"a restart":                       {core: upAfter(25 * time.Second), requests: resources + 40, within: 40 * time.Second},
-		"a slow webhook of the core": {core: func(_ context.Context, _ time.Duration, path string) (int, error) {
-			if path != "/version" {
-				<-time.After(25 * time.Second)
-			}
+		"a core that refuses connections": {always(0, syscall.ECONNREFUSED), resources, 200, 35 * time.Second, "core.example has not answered for 30s: connection refused"},
+		"a core that never answers":       {hangs, resources, 20, 62 * time.Second, "https://core.example has not answered for 30s: "},
+		"a proxy without a core":          {always(http.StatusBadGateway, nil), resources, 200, 35 * time.Second, "has not answered for 30s: Bad Gateway"},
+		"a restart":                       {core: upAfter(25 * time.Second), requests: 200, within: 30 * time.Second},
+		"a slow webhook of the core": {core: func(context.Context, time.Duration) (int, error) {
+			<-time.After(25 * time.Second)
 			return http.StatusOK, nil
-		}, requests: resources * 2, within: 5 * 25 * time.Second},
-		"one kind that is unavailable": {core: func(_ context.Context, now time.Duration, path string) (int, error) {
-			if path != "/version" && now < time.Minute {
+		}, requests: resources, within: 5 * 25 * time.Second},
+		"one request that hangs while others have answers": {core: func(ctx context.Context, now time.Duration) (int, error) {
+			if hung.CompareAndSwap(false, true) {
+				return hangs(ctx, now)
+			}
+			<-time.After(10 * time.Second)
+			return http.StatusOK, nil
+		}, requests: resources + 1, within: 72 * time.Second},
+		"a core that is unavailable": {core: func(_ context.Context, now time.Duration) (int, error) {
+			if now < time.Minute {
 				return http.StatusServiceUnavailable, nil
 			}
 			return http.StatusOK, nil
-		}, requests: 2000, within: 70 * time.Second},
+		}, requests: 400, within: 70 * time.Second},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				sent, began := 0, time.Now()
-				b, err := newBreaker(c.core.transport(&sent), &rest.Config{Host: "https://core.example"}, defaultPatience)
-				if err != nil {
-					t.Fatal(err)
-				}
+				b := &outageGuard{RoundTripper: c.core.transport(&sent), server: "https://core.example", patience: defaultPatience}
 				slots, errs := make(chan struct{}, atOnce), make(chan error, resources)
 				for range resources {
 					go func() {
@@ -130,28 +136,8 @@ func get(ctx context.Context, transport http.RoundTripper) error {
 		return err
 	}
 	defer resp.Body.Close()
-	if isGatewayError(resp) {
+	if resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusForbidden {
 		return apierrors.NewServiceUnavailable(resp.Status)
 	}
 	return nil
-}
-
-func TestOptionalRequestDoesNotWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		sent := 0
-		b, err := newBreaker(upAfter(time.Minute).transport(&sent), &rest.Config{Host: "https://core.example"}, defaultPatience)
-		if err != nil {
-			t.Fatal(err)
-		}
-		began := time.Now()
-		for range 100 {
-			if err := get(optional(t.Context()), b); !errors.Is(err, syscall.ECONNREFUSED) {
-				t.Errorf("error = %v, want that of the first request", err)
-			}
-		}
-		if sent != 1 || time.Since(began) > 0 {
-			t.Errorf("100 requests of a plan sent %d in %s, want 1 at once", sent, time.Since(began))
-		}
-		<-time.After(2 * time.Minute)
-	})
 }
