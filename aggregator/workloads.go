@@ -169,7 +169,7 @@ func stateOf(kind schema.GroupKind, object *metav1.PartialObjectMetadata) string
 	return object.ResourceVersion
 }
 
-// readSize reads the scale of a workload.
+// readSize reads the scale of a workload. It is an error if the object of its name is another one now.
 func (w *workloads) readSize(ctx context.Context, resource schema.GroupVersionResource, o owner, namespace string) (size, error) {
 	name := types.NamespacedName{Namespace: namespace, Name: o.name}
 	scale, err := w.dynamic.Resource(resource).Namespace(namespace).Get(ctx, o.name, metav1.GetOptions{}, "scale")
@@ -181,6 +181,9 @@ func (w *workloads) readSize(ctx context.Context, resource schema.GroupVersionRe
 	}
 	if err != nil {
 		return size{}, fmt.Errorf("get the scale of %s %s: %w", o.kind, name, err)
+	}
+	if uid := scale.GetUID(); uid != "" && o.uid != "" && uid != o.uid { // rule 16: the number of another object says nothing of this one
+		return size{}, fmt.Errorf("%s %s was deleted and created again, and the watch does not show that yet", o.kind, name)
 	}
 	wanted, _, err := unstructured.NestedInt64(scale.Object, "spec", "replicas")
 	if err != nil {
