@@ -76,7 +76,7 @@ func proofs() []proof {
 	return append(shareProofs(), []proof{
 		{properties, []string{
 			"./internal/core/quota", "./internal/sharding/slot", "./internal/core/podhealth", "./internal/core/policy", "./internal/clusters",
-			"./aggregator", "./webhook",
+			"./aggregator", "./webhook", "./webhook/register", "./webhook/wake",
 			"./internal/core/brake", "./controllers/brake", "./controllers/keeper", "./controllers/generator", "./controllers/inventory", "./controllers/topology",
 			"./internal/core/removal", "./internal/core/podhold", "./internal/nodeguard", "./internal/core/succession", "./internal/core/workload",
 		}, anyOf(propertiesList)},
@@ -98,7 +98,7 @@ func anyOf(list string) string {
 func shareProofs() []proof {
 	return []proof{
 		{"properties of shares", []string{
-			"./internal/core/floorshare", "./internal/core/quota", "./internal/core/removal", "./internal/core/rootguard", "./aggregator", "./webhook",
+			"./internal/core/floorshare", "./internal/core/quota", "./internal/core/removal", "./internal/core/rootguard", "./aggregator", "./webhook", "./webhook/register", "./webhook/wake",
 		}, anyOf(propertiesOfSharesList)},
 		{"simulation of shares", []string{"./e2e/harness/simulation"}, "^TestShareSeeds$"},
 	}
