@@ -20,11 +20,9 @@ type cellHistory struct {
 	forcedPods map[quota.UIDHash]bool
 	// losses are pods that became unavailable without a charged removal.
 	losses []loss
-	// restores is how often the cell was restored. past is its pods before each restore. begin is its version when all protectors had been
-	// counted.
+	// restores is how often the cell was restored. podsBeforeRestores are its pods before each of them.
 	restores           int
 	podsBeforeRestores []map[types.UID]*podHistory
-	countedVersion     uint64
 	// workloads are the workloads of the cell.
 	workloads workloadHistories
 }

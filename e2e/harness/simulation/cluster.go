@@ -19,8 +19,8 @@ type clusterState struct {
 	store     *apiserver.Store
 	// countedVersion is its version when all protectors had been counted for the first time.
 	countedVersion uint64
-	// restoredVersion is the version at which it continued after its last restore; 0 if it was never restored.
-	restoredVersion uint64
+	// judged is the cluster as the judge reads it.
+	judged *clusterView
 	// restoredAt is when it was last restored. No cache of its API servers is older.
 	restoredAt time.Time
 }
@@ -43,13 +43,4 @@ func (c *clusterState) pods() []*corev1.Pod {
 	return existing
 }
 
-func (c *clusterState) protectors() []*v1alpha1.PodProtector {
-	objects, _ := c.store.List("podprotectors", "")
-	var all []*v1alpha1.PodProtector
-	for _, o := range objects {
-		if p, ok := o.(*v1alpha1.PodProtector); ok {
-			all = append(all, p)
-		}
-	}
-	return all
-}
+func (c *clusterState) protectors() []*v1alpha1.PodProtector { return c.judged.protectors() }

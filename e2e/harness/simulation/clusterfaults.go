@@ -37,17 +37,17 @@ const coreRestoreTime = generator.MaxReadAge + time.Second
 // it is restored like a core.
 func (f *clusterFaults) restoreWorker(c *clusterState, s Step) {
 	version := c.store.Version()
-	version -= min(version-f.env.judge.history.cells[c.name].countedVersion, uint64(s.Who))
+	version -= min(version-c.countedVersion, uint64(s.Who))
 	next := version
 	if f.env.scenario.Shares {
 		next = c.store.Version() + coreVersionBump
 		c.store.Stop(coreRestoreTime)
-		c.restoredVersion = next
+		c.judged.restoredVersion = next
 	}
 	c.restoredAt = time.Now()
 	c.store.Restore(version, next, func() { f.env.judge.recordCellRestore(c.name, version) })
-	f.env.judge.recordRestoredNamespaces(c)
-	f.env.judge.recordRestoredShares(c)
+	f.env.judge.recordRestoredNamespaces(c.judged)
+	f.env.judge.recordRestoredShares(c.judged)
 }
 
 // restoreCore stops the API server of a core and takes the core back by a few changes. As etcd advises, its versions continue above those
@@ -58,14 +58,14 @@ func (f *clusterFaults) restoreCore(c *clusterState, s Step) {
 	shown := f.processes.shown(c.name)
 	c.store.Stop(coreRestoreTime)
 	c.store.Restore(version, last+coreVersionBump, func() { f.env.judge.recordLostDecisions(c.name, version, shown) })
-	c.restoredVersion = last + coreVersionBump
-	f.env.judge.recordRestoredGuards(c)
+	c.judged.restoredVersion = last + coreVersionBump
+	f.env.judge.recordRestoredGuards(c.judged)
 	leases, _ := c.store.List("leases", "")
 	f.env.judge.recordRestoredShards(c.name, leases)
-	f.env.judge.recordRestoredCellObjects(c)
+	f.env.judge.recordRestoredCellObjects(c.judged)
 	if f.env.scenario.Shares {
-		f.env.judge.recordRestoredProtectors(c, version)
+		f.env.judge.recordRestoredProtectors(c.judged, version)
 		return
 	}
-	f.env.judge.recordCoreRestore(c, version, last+coreVersionBump)
+	f.env.judge.recordCoreRestore(c.judged, version, last+coreVersionBump)
 }

@@ -30,7 +30,7 @@ func (j *judge) recordLostDecisions(core string, version uint64, shown map[strin
 }
 
 // recordCoreRestore records the state that a core has been restored to, from the version to. The core continues with version.
-func (j *judge) recordCoreRestore(restored *clusterState, to, version uint64) {
+func (j *judge) recordCoreRestore(restored *clusterView, to, version uint64) {
 	core, protectors := restored.name, restored.protectors()
 	j.mu.Lock()
 	defer j.mu.Unlock()

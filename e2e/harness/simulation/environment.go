@@ -41,7 +41,7 @@ type environment struct {
 func newEnvironment(s Scenario, scheme *runtime.Scheme, trace *Trace) *environment {
 	env := &environment{scenario: s, dice: dice.New(s.Seed), scheme: scheme, storm: s.Storm, trace: trace, judge: newJudge(s, trace)}
 	// Steps set clocks forward and back by whole seconds, and a Ready condition has a resolution of whole seconds too.
-	env.judge.history.clockTolerance = 4 * time.Second
+	env.judge.setClockTolerance(4 * time.Second)
 	return env
 }
 

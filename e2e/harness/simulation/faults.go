@@ -45,7 +45,7 @@ func (f *processFaults) pauseProcess(all []*process, s Step) {
 		return
 	}
 	p.pause()
-	f.env.judge.recordStall(p, s.For)
+	f.env.judge.recordStall(p.judged, s.For)
 	f.env.runAfter(s.For, p.resume)
 }
 
@@ -55,7 +55,7 @@ func (f *processFaults) cutConnection(s Step) {
 	if !ok {
 		return
 	}
-	f.env.judge.recordStall(p, s.For)
+	f.env.judge.recordStall(p.judged, s.For)
 	for _, link := range p.linksTo(f.env.clusterOf(s).name) {
 		if s.What == StallWatches {
 			link.HoldWatches()

@@ -50,7 +50,7 @@ func (fc *finalChecks) checkLiveness() {
 				if fc.tryRemoval(c, pod) {
 					again = true
 				}
-				if len(fc.env.judge.report.failures) > 0 {
+				if fc.env.judge.hasFailed() {
 					return
 				}
 			}
@@ -94,7 +94,7 @@ func (fc *finalChecks) removeBurst(round int) {
 
 // tryRemoval removes a pod if the removal is legal, and reports whether it was. It records a failure when the answer is wrong.
 func (fc *finalChecks) tryRemoval(c *clusterState, pod *corev1.Pod) bool {
-	legal := fc.refusalReason(c, pod.Name)
+	legal := fc.env.judge.refusalReason(c.name, pod.Name)
 	id := fmt.Sprintf("calm-%d", fc.env.nextSerial())
 	result := fc.clients.executeRemoval(c, &removal{id: id, pod: client.ObjectKeyFromObject(pod)})
 	for deadline := time.Now().Add(maxBudgetDelay); legal == "" && result != "removed" && time.Now().Before(deadline); {
@@ -112,24 +112,24 @@ func (fc *finalChecks) tryRemoval(c *clusterState, pod *corev1.Pod) bool {
 }
 
 // refusalReason returns why a removal must be refused, or "" if it must be admitted.
-func (fc *finalChecks) refusalReason(c *clusterState, pod string) string {
-	line := fc.env.judge.history.existingPod(c.name, pod)
+func (j *judge) refusalReason(cell, pod string) string {
+	line := j.history.existingPod(cell, pod)
 	if metav1.HasAnnotation(line.current().pod.ObjectMeta, v1alpha1.AnnotationForceDelete) {
 		return ""
 	}
-	for _, key := range fc.env.judge.history.sortedProtectors() {
-		p := fc.env.judge.history.protectors[key]
+	for _, key := range j.history.sortedProtectors() {
+		p := j.history.protectors[key]
 		if !line.current().isCharged(p, time.Now()) {
 			continue
 		}
 		available := 0
-		for _, t := range fc.env.judge.history.cells {
+		for _, t := range j.history.cells {
 			available += t.available(p, time.Now())
 		}
 		if floor := floorOf(p.stored); floor > 0 && available <= floor {
 			return fmt.Sprintf("protector %s has %d available and a floor of %d", p.name(), available, floor)
 		}
-		if problem := fc.env.judge.history.intolerableLoss(p, c.name); problem != "" {
+		if problem := j.history.intolerableLoss(p, cell); problem != "" {
 			return problem
 		}
 	}

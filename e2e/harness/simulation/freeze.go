@@ -16,7 +16,7 @@ func (f *processFaults) freezeAggregator(s Step) {
 	}
 	p.pauseState.set(true, false)
 	p.forEachLink((*apiserver.Link).Freeze)
-	f.env.judge.recordStall(p, s.For)
+	f.env.judge.recordStall(p.judged, s.For)
 	f.env.runAfter(s.For, p.resume)
 }
 

@@ -198,3 +198,37 @@ func (j *judge) recordCellRestore(cell string, version uint64) {
 	j.report.counts.Losses += lost
 	j.report.trace.add("%s: restored to version %d; %d available pods are lost by that", cell, version, lost)
 }
+
+// setClockTolerance sets the maximum difference between clocks.
+func (j *judge) setClockTolerance(tolerance time.Duration) { j.history.clockTolerance = tolerance }
+
+// addCell adds a cell, before anything happens in it.
+func (j *judge) addCell(name string) { j.history.cells[name] = newTruth() }
+
+// recordProcessStart records that a process starts.
+func (j *judge) recordProcessStart(p *replica) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.history.processStarts[p.name] = p.startedAt
+}
+
+// recordStormStart records that all is counted and that the storm begins.
+func (j *judge) recordStormStart(at time.Time) { j.liveness.stormStart = at }
+
+// result returns the failures so far, and the counts of what happened.
+func (j *judge) result() (failures []string, counts Counts) { return j.report.failures, j.report.counts }
+
+// hasFailed reports whether the promise was broken.
+func (j *judge) hasFailed() bool { return len(j.report.failures) > 0 }
+
+// isForced reports whether a user removes a pod of any cell by force.
+func (j *judge) isForced(pod quota.UIDHash) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, t := range j.history.cells {
+		if t.isForced(pod) {
+			return true
+		}
+	}
+	return false
+}

@@ -21,7 +21,7 @@ type breakGlassRemovals struct {
 	// overridden are the pods that they remove. A later request for such a pod is admitted by the same reservation.
 	overridden map[types.UID]bool
 	// charges are those that each process must have charged.
-	charges map[*process][]breakGlassCharge
+	charges map[*replica][]breakGlassCharge
 	// firstReviews are the first requests to remove each pod.
 	firstReviews map[types.UID]*removal
 }
@@ -36,7 +36,7 @@ type breakGlassCharge struct {
 }
 
 func newBreakGlassRemovals() *breakGlassRemovals {
-	return &breakGlassRemovals{overridden: map[types.UID]bool{}, charges: map[*process][]breakGlassCharge{}, firstReviews: map[types.UID]*removal{}}
+	return &breakGlassRemovals{overridden: map[types.UID]bool{}, charges: map[*replica][]breakGlassCharge{}, firstReviews: map[types.UID]*removal{}}
 }
 
 // isOverridden reports whether a removal that takes effect overrode a denial, or another request for its pod did. r is nil for none.
@@ -53,7 +53,7 @@ func (j *shareJudge) recordReview(r *removal) {
 }
 
 // judgeAllowed records an answer that overrides a denial, and judges each other one that allows a removal. A nil shareJudge judges nothing.
-func (j *shareJudge) judgeAllowed(p *process, cell string, r *removal, answer removals.Answer) {
+func (j *shareJudge) judgeAllowed(p *replica, cell string, r *removal, answer removals.Answer) {
 	switch {
 	case j == nil:
 	case overriddenDenial(answer) != "":
@@ -71,7 +71,7 @@ func (j *shareJudge) judgeAllowed(p *process, cell string, r *removal, answer re
 
 // judgeCharge judges whether a process that has just reserved a removal had charged an earlier break-glass removal to the same object. A pod that has
 // changed since may not need a reservation any more.
-func (j *shareJudge) judgeCharge(p *process, r *removal, charge *breakGlassCharge) {
+func (j *shareJudge) judgeCharge(p *replica, r *removal, charge *breakGlassCharge) {
 	line := j.history.cells[charge.cell].pods[charge.removal.uid]
 	if line == nil || line.current().version != charge.version {
 		return

@@ -15,17 +15,17 @@ import (
 const secondCore = "core-1"
 
 // setUpShares makes the judge judge shares from now on, in two cores that both have the protector. It returns a webhook.
-func (h *judgeFixture) setUpShares() *process {
+func (h *judgeFixture) setUpShares() *replica {
 	h.shares = newShareJudge(h.history, h.report)
 	clear(h.history.protectors) // the other parts do not judge them then
 	for _, core := range []string{testCore, secondCore} {
 		h.recordCoreEvent(core, &apiserver.Event{Type: "ADDED", New: must(h.core.Get("podprotectors", h.key))})
 	}
-	return &process{name: "webhook-0", pauseState: &pauseState{}}
+	return &replica{name: "webhook-0"}
 }
 
 // answerShared is an answer of a webhook that allows a removal. over is the denial that it overrides, if it does.
-func (h *judgeFixture) answerShared(p *process, r *removal, over removals.VerdictReason) *removal {
+func (h *judgeFixture) answerShared(p *replica, r *removal, over removals.VerdictReason) *removal {
 	answer := removals.Answer{}
 	if over != "" {
 		answer = removals.Answer{Verdict: removals.VerdictForced, Overridden: &removals.Override{Verdict: over}}
@@ -118,7 +118,7 @@ func (h *judgeFixture) reserveAfterForce(passed time.Duration, other string) {
 	h.answerShared(p, h.force("a", removals.VerdictUnreachable), removals.VerdictUnreachable)
 	time.Sleep(passed)
 	if other != "" {
-		p = &process{name: other, pauseState: &pauseState{}}
+		p = &replica{name: other}
 	}
 	r := h.beginRemoval("b")
 	h.createShare(testCore, r)

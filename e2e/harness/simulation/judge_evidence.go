@@ -81,7 +81,7 @@ func (v *evidence) ownersIn(core string) map[types.UID]bool {
 }
 
 // recordRestoredObjects records which namespaces, owners and confirmations a restored core has.
-func (v *evidence) recordRestoredObjects(core *clusterState) {
+func (v *evidence) recordRestoredObjects(core *clusterView) {
 	clear(v.ownersIn(core.name))
 	for name := range v.terminating {
 		if strings.HasPrefix(name, core.name+"/") {

@@ -167,9 +167,9 @@ func (cv *convergence) expectationProblem(core string, p *v1alpha1.PodProtector)
 	if !isFloorFromWorkloads(&p.Spec) || p.Spec.TargetRef != nil {
 		return ""
 	}
-	cv.env.judge.mu.Lock()
-	defer cv.env.judge.mu.Unlock()
-	watched := cv.env.judge.history.protectors[protectorKey{core, client.ObjectKeyFromObject(p)}]
+	cv.judge.mu.Lock()
+	defer cv.judge.mu.Unlock()
+	watched := cv.judge.history.protectors[protectorKey{core, client.ObjectKeyFromObject(p)}]
 	for i := range p.Status.Cells {
 		cell := &p.Status.Cells[i]
 		sizes, sum := watched.writtenSizes(&cell.Aggregation)
@@ -177,7 +177,7 @@ func (cv *convergence) expectationProblem(core string, p *v1alpha1.PodProtector)
 			return fmt.Sprintf("protector %s expects %v in %s, and %d of its workloads: %s", p.Name, expected, cell.CellID, sum,
 				cell.Aggregation.ExpectedReplicasProblem)
 		}
-		t := cv.env.judge.history.cells[cell.CellID]
+		t := cv.judge.history.cells[cell.CellID]
 		for name, truth := range t.workloads.byName {
 			is, isExpected := sizes[name]
 			if now := truth.current(); now.size != notCounted && now.exists && (isExpected || t.hasPods(watched, name)) && is != now.size {

@@ -75,7 +75,7 @@ type grant struct {
 }
 
 // recordBrakeRequest records that a process asks whether a decrease of a protector may take effect.
-func (j *judge) recordBrakeRequest(p *process, core string, protector *v1alpha1.PodProtector, seen uint64) {
+func (j *judge) recordBrakeRequest(p *replica, core string, protector *v1alpha1.PodProtector, seen uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.decreases.grants.historyOf(core).requests[brakeRequestKey{p.name, protector.UID}] = brakeRequest{time.Now(), p.startedAt, seen}

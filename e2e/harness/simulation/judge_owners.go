@@ -201,15 +201,15 @@ func (j *aggregationJudge) judgeTarget(w *watchedProtector, cell, before *v1alph
 
 // targetProblem returns why the status of a protector that names a workload does not match the workload yet; "" if it does.
 func (cv *convergence) targetProblem(core string, p *v1alpha1.PodProtector) string {
-	cv.env.judge.mu.Lock()
-	defer cv.env.judge.mu.Unlock()
-	w := cv.env.judge.history.protectors[protectorKey{core, client.ObjectKeyFromObject(p)}]
+	cv.judge.mu.Lock()
+	defer cv.judge.mu.Unlock()
+	w := cv.judge.history.protectors[protectorKey{core, client.ObjectKeyFromObject(p)}]
 	if w == nil || !w.isTarget() {
 		return ""
 	}
 	for i := range p.Status.Cells {
 		cell := &p.Status.Cells[i]
-		truth, target := cv.env.judge.history.cells[cell.CellID].workloads.byName[w.targetName()], cell.Aggregation.Target
+		truth, target := cv.judge.history.cells[cell.CellID].workloads.byName[w.targetName()], cell.Aggregation.Target
 		switch {
 		case truth == nil || !truth.current().exists:
 			if target != nil && !target.Gone {

@@ -165,7 +165,7 @@ func (j *reservationJudge) judgeDrop(w *watchedProtector, cell *v1alpha1.PodProt
 
 // judgeAllowed judges an answer that allows a removal: its reservation must be stored in every core where the webhook knew a protector of the
 // pod.
-func (j *reservationJudge) judgeAllowed(p *process, cell string, r *removal, answer removals.Answer) {
+func (j *reservationJudge) judgeAllowed(p *replica, cell string, r *removal, answer removals.Answer) {
 	if j.history.cells[cell].restores != r.restoresBefore {
 		return // no client gets the answer
 	}

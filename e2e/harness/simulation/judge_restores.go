@@ -10,7 +10,7 @@ import (
 )
 
 // recordCoreRestore removes the history that a restored core has lost since a version. The core continues with next.
-func (d *decreaseJudge) recordCoreRestore(core *clusterState, version, next uint64) {
+func (d *decreaseJudge) recordCoreRestore(core *clusterView, version, next uint64) {
 	d.floors.recordRestore(core.name, version)
 	d.grants.recordRestore(core.name, version, next)
 	d.policies.restore(core.name, version)

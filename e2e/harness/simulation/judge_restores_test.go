@@ -35,7 +35,7 @@ func (h *judgeFixture) restoreCoreOf(version, heard uint64) {
 	time.Sleep(time.Second)
 	next := h.core.Version() + coreVersionBump
 	h.core.Restore(version, next, func() { h.recordLostDecisions(testCore, version, map[string]uint64{"webhook-0": heard}) })
-	h.recordCoreRestore(&clusterState{name: testCore, store: h.core}, version, next)
+	h.recordCoreRestore(&clusterView{name: testCore, store: h.core}, version, next)
 	time.Sleep(time.Second)
 }
 
@@ -517,8 +517,7 @@ func TestTheJudgeKnowsWhatMayReturn(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := newJudgeFixture(1, 1)
 				converged := &convergence{
-					env:       &environment{cores: []*clusterState{{name: testCore, store: h.core}}},
-					processes: &processes{generators: []*process{{name: "generator-0"}}},
+					judge: h.judge, cores: []*clusterView{{name: testCore, store: h.core}}, generators: func() []string { return []string{"generator-0"} },
 				}
 				space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Finalizers: []string{"kubernetes"}}}
 				must(h.core.Create(apiserver.Namespaces, space, ""))

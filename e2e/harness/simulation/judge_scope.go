@@ -120,7 +120,7 @@ func (j *scopeJudge) recordProtector(core string, p *v1alpha1.PodProtector, e *a
 }
 
 // recordRestoredGuards records that the counts of a core, and what they say of cells, are void.
-func (j *judge) recordRestoredGuards(core *clusterState) {
+func (j *judge) recordRestoredGuards(core *clusterView) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.scopes == nil {
@@ -135,7 +135,7 @@ func (j *judge) recordRestoredGuards(core *clusterState) {
 }
 
 // recordRestoredNamespaces records which namespaces a restored cluster of a cell has.
-func (j *judge) recordRestoredNamespaces(c *clusterState) {
+func (j *judge) recordRestoredNamespaces(c *clusterView) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.scopes == nil {

@@ -228,7 +228,7 @@ func (j *shareJudge) isKept(p *sharedProtector, floor int) bool {
 }
 
 // recordRestoredShares records which shares a restored cluster of a cell has.
-func (j *judge) recordRestoredShares(c *clusterState) {
+func (j *judge) recordRestoredShares(c *clusterView) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.shares == nil {
@@ -244,7 +244,7 @@ func (j *judge) recordRestoredShares(c *clusterState) {
 }
 
 // recordRestoredProtectors records which protectors a restored core has. It was restored to a version.
-func (j *judge) recordRestoredProtectors(c *clusterState, version uint64) {
+func (j *judge) recordRestoredProtectors(c *clusterView, version uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.decreases.recordCoreRestore(c, version, c.restoredVersion)

@@ -10,7 +10,7 @@ type stall struct{ from, to time.Time }
 func newStalls() *stalls { return &stalls{byProcess: map[string][]stall{}} }
 
 // recordStall records that a process is stalled, or receives no events, for a while.
-func (j *judge) recordStall(p *process, length time.Duration) {
+func (j *judge) recordStall(p *replica, length time.Duration) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.stalls.byProcess[p.name] = append(j.stalls.byProcess[p.name], stall{time.Now(), time.Now().Add(length)})

@@ -272,7 +272,7 @@ func (h *judgeFixture) giveBackAfterForce(over removals.VerdictReason) {
 func (h *judgeFixture) allow(r *removal) { h.allowWith(r, removals.Answer{}) }
 
 func (h *judgeFixture) allowWith(r *removal, answer removals.Answer) {
-	h.judgeAllowed(&process{name: "webhook-0", pauseState: &pauseState{}}, testCell, r, answer)
+	h.judgeAllowed(&replica{name: "webhook-0"}, testCell, r, answer)
 }
 
 // allowForced is an answer that overrides a denial.
@@ -654,11 +654,11 @@ func TestTheJudgeKnowsTheOwnersOfEachCore(t *testing.T) {
 	r := &report{}
 	d := newDecreases(Scenario{}, r, newStalls(), sourceHistories{})
 	d.recordCoreEvent(testCore, &apiserver.Event{Type: watch.Added, New: owner})
-	d.evidence.recordRestoredObjects(&clusterState{name: "core-1", store: apiserver.NewStore()})
+	d.evidence.recordRestoredObjects(&clusterView{name: "core-1", store: apiserver.NewStore()})
 	if d.evidence.isCascade(testCore, source) {
 		t.Error("isCascade() = true after a restore of another core, want false")
 	}
-	d.evidence.recordRestoredObjects(&clusterState{name: testCore, store: apiserver.NewStore()})
+	d.evidence.recordRestoredObjects(&clusterView{name: testCore, store: apiserver.NewStore()})
 	if !d.evidence.isCascade(testCore, source) {
 		t.Error("isCascade() = false after a restore that undid the owner, want true")
 	}

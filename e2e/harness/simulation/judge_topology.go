@@ -82,13 +82,13 @@ func (j *topologyJudge) recordCellObject(core string, cell *v1alpha1.Cell, e *ap
 }
 
 // recordRestoredCellObjects records the Cells of a restored core.
-func (j *judge) recordRestoredCellObjects(core *clusterState) {
+func (j *judge) recordRestoredCellObjects(core *clusterView) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.topology.recordRestore(core)
 }
 
-func (j *topologyJudge) recordRestore(core *clusterState) {
+func (j *topologyJudge) recordRestore(core *clusterView) {
 	for key, truth := range j.cellObjects {
 		if strings.HasPrefix(key, core.name+"/") {
 			truth.exists, truth.endedAt = false, time.Now()

@@ -36,7 +36,7 @@ func (a delayedBrake) Decide(ctx context.Context, request core.Request) (core.An
 	env, what := a.process.env, fmt.Sprintf("%s asks for %s", a.process.name, request.Protector.UID)
 	known := a.process.cores[a.core].Seen()
 	time.Sleep(env.dice.Between(time.Nanosecond, time.Millisecond, what))
-	env.judge.recordBrakeRequest(a.process, a.core, request.Protector, known)
+	env.judge.recordBrakeRequest(a.process.judged, a.core, request.Protector, known)
 	answer, err := a.Brake.Decide(ctx, request)
 	if answer.Retry > 0 {
 		answer.Retry += env.dice.Between(time.Nanosecond, time.Millisecond, what+" again")

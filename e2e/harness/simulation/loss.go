@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"time"
@@ -57,16 +58,7 @@ func (fc *finalChecks) recreateForgottenProtectors() {
 	fc.releaseUnheldProtectors()
 	isKeeperRestarted := slices.ContainsFunc(fc.env.scenario.Steps, func(s Step) bool { return s.What == KillGenerator })
 	err := waitUntil(convergenceTime, fc.convergence.missingProtector)
-	ended := false
-	fc.env.judge.mu.Lock()
-	for _, key := range fc.env.judge.history.sortedProtectors() {
-		if lost := fc.env.judge.history.protectors[key]; lost.isLost() && fc.convergence.isReleased(lost) {
-			delete(fc.env.judge.history.protectors, key)
-			ended = true
-		}
-	}
-	fc.env.judge.mu.Unlock()
-	if ended {
+	if fc.convergence.forgetReleasedProtectors() {
 		time.Sleep(time.Minute + maxBudgetDelay) // until webhooks have seen the end
 	}
 	if err == nil {
@@ -75,24 +67,17 @@ func (fc *finalChecks) recreateForgottenProtectors() {
 	if !isKeeperRestarted {
 		fc.env.judge.fail("a vanished protector was not recreated within %v", err)
 	}
-	for _, key := range fc.env.judge.history.sortedProtectors() {
-		if lost := fc.env.judge.history.protectors[key]; lost.isLost() {
-			fc.replaceForgottenProtector(key, lost.stored, policy.IsGenerated(lost.stored))
-		}
+	for lost := range fc.env.judge.lostProtectors() {
+		fc.replaceForgottenProtector(lost, policy.IsGenerated(lost.Last))
 	}
 }
 
 // releaseUnheldProtectors acts as an operator who deleted a protector in a restored core, and sees that webhooks hold it: it creates the protector, and
 // deletes it again.
 func (fc *finalChecks) releaseUnheldProtectors() {
-	fc.env.judge.mu.Lock()
-	ended := maps.Clone(fc.env.judge.lifecycles.endedUnheld)
-	for key := range fc.env.judge.history.protectors {
-		delete(ended, key) // it was created since
-	}
-	fc.env.judge.mu.Unlock()
-	for _, key := range slices.SortedFunc(maps.Keys(ended), protectorKey.compare) {
-		fc.replaceForgottenProtector(key, ended[key], true)
+	ended := fc.env.judge.unheldProtectors()
+	for _, last := range ended {
+		fc.replaceForgottenProtector(last, true)
 	}
 	if len(ended) > 0 {
 		time.Sleep(time.Minute + maxBudgetDelay) // until webhooks have seen the end
@@ -100,26 +85,71 @@ func (fc *finalChecks) releaseUnheldProtectors() {
 }
 
 // replaceForgottenProtector creates a protector that only webhooks remember, and deletes it when they have seen it, if that is asked for.
-func (fc *finalChecks) replaceForgottenProtector(key protectorKey, last *v1alpha1.PodProtector, deleted bool) {
-	recreated := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: key.name.Namespace, Name: key.name.Name}, Spec: last.Spec}
+func (fc *finalChecks) replaceForgottenProtector(lost endedProtector, deleted bool) {
+	key := client.ObjectKeyFromObject(lost.Last)
+	recreated := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}, Spec: lost.Last.Spec}
 	for _, core := range fc.env.cores {
-		if core.name != key.core {
+		if core.name != lost.Core {
 			continue
 		}
 		_, _ = core.store.Create("podprotectors", recreated, "user")
 		if deleted {
 			time.Sleep(5 * time.Second)
-			_, _ = core.store.Delete("podprotectors", key.name, "", "user")
+			_, _ = core.store.Delete("podprotectors", key, "", "user")
 		}
 	}
 }
 
+// endedProtector is a protector that does not exist any more.
+type endedProtector struct {
+	Core string
+	// Last is its last state.
+	Last *v1alpha1.PodProtector
+}
+
+// forgetReleasedProtectors forgets the protectors that vanished and are released. It reports whether there were any.
+func (cv *convergence) forgetReleasedProtectors() (forgot bool) {
+	cv.judge.mu.Lock()
+	defer cv.judge.mu.Unlock()
+	for _, key := range cv.judge.history.sortedProtectors() {
+		if lost := cv.judge.history.protectors[key]; lost.isLost() && cv.isReleased(lost) {
+			delete(cv.judge.history.protectors, key)
+			forgot = true
+		}
+	}
+	return forgot
+}
+
+// lostProtectors returns the protectors that vanished and were not recreated.
+func (j *judge) lostProtectors() iter.Seq[endedProtector] {
+	return func(yield func(endedProtector) bool) {
+		for _, key := range j.history.sortedProtectors() {
+			if lost := j.history.protectors[key]; lost.isLost() && !yield(endedProtector{key.core, lost.stored}) {
+				return
+			}
+		}
+	}
+}
+
+// unheldProtectors returns the protectors that ended unheld and were not created since.
+func (j *judge) unheldProtectors() (all []endedProtector) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, key := range slices.SortedFunc(maps.Keys(j.lifecycles.endedUnheld), protectorKey.compare) {
+		if j.history.protectors[key] == nil {
+			all = append(all, endedProtector{key.core, j.lifecycles.endedUnheld[key]})
+		}
+	}
+	return all
+}
+
+// missingProtector returns which protector vanished and was not recreated, although it should be; "" if there is none.
 func (cv *convergence) missingProtector() string {
-	cv.env.judge.mu.Lock()
-	defer cv.env.judge.mu.Unlock()
-	for _, key := range cv.env.judge.history.sortedProtectors() {
-		if lost := cv.env.judge.history.protectors[key]; lost.isLost() && !cv.isReleased(lost) && cv.isRecreatable(lost) {
-			return fmt.Sprintf("protector %s does not exist", cv.env.judge.history.protectors[key].name())
+	cv.judge.mu.Lock()
+	defer cv.judge.mu.Unlock()
+	for _, key := range cv.judge.history.sortedProtectors() {
+		if lost := cv.judge.history.protectors[key]; lost.isLost() && !cv.isReleased(lost) && cv.isRecreatable(lost) {
+			return fmt.Sprintf("protector %s does not exist", cv.judge.history.protectors[key].name())
 		}
 	}
 	return ""
@@ -131,10 +161,8 @@ const maxKeeperDelay = 30 * time.Second
 // isRecreatable reports whether a vanished protector can be recreated: some keeper has seen it, and its namespace was not deleted shortly
 // after it vanished. No API server creates an object in a namespace that is being deleted.
 func (cv *convergence) isRecreatable(lost *watchedProtector) bool {
-	cv.processes.mu.Lock()
-	hasSeen := slices.ContainsFunc(cv.processes.generators, func(p *process) bool { return !lost.unseenBy[p.name] })
-	cv.processes.mu.Unlock()
-	for _, core := range cv.env.cores {
+	hasSeen := slices.ContainsFunc(cv.generators(), func(name string) bool { return !lost.unseenBy[name] })
+	for _, core := range cv.cores {
 		if core.name != lost.core {
 			continue
 		}
@@ -185,7 +213,7 @@ func releaseEventKey(lost *watchedProtector) string { return "released-" + strin
 
 // isReleased reports whether an Event records the release of a protector that vanished then.
 func (cv *convergence) isReleased(lost *watchedProtector) bool {
-	for _, core := range cv.env.cores {
+	for _, core := range cv.cores {
 		if core.name == lost.core {
 			_, err := core.store.Get("events", types.NamespacedName{Namespace: lost.stored.Namespace, Name: releaseEventKey(lost)})
 			return err == nil

@@ -42,6 +42,8 @@ type process struct {
 	skew atomic.Int64
 	// startedAt is its start time.
 	startedAt time.Time
+	// judged is the process as the judge knows it.
+	judged *replica
 	// isStopping reports whether the process was asked to stop and is to be replaced.
 	isStopping atomic.Bool
 	// handler answers reviews, if the process is a webhook.
@@ -219,8 +221,8 @@ func (p *process) review(ctx context.Context, cell string, r *removal, request *
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), webhookTimeout*9/10)
 		defer cancel()
 		answer := p.handler.Review(ctx, cell, request)
-		if answer.Allowed {
-			p.env.judge.judgeAllowed(p, cell, r, answer)
+		if answer.Allowed && !p.pauseState.hasEnded() {
+			p.env.judge.judgeAllowed(p.judged, cell, r, answer)
 		}
 		if p.pauseState.wait(ctx) {
 			answers <- answer

@@ -56,9 +56,8 @@ func (ps *processes) newProcess(name string) *process {
 		}
 	}
 	p.forEachLink(func(l *apiserver.Link) { l.SetWeather(ps.env.storm.Weather) })
-	ps.env.judge.mu.Lock()
-	defer ps.env.judge.mu.Unlock()
-	ps.env.judge.history.processStarts[name] = p.startedAt
+	p.judged = &replica{name: name, startedAt: p.startedAt}
+	ps.env.judge.recordProcessStart(p.judged)
 	return p
 }
 
@@ -240,4 +239,21 @@ func (ps *processes) shown(core string) map[string]uint64 {
 
 func aggregatorName(core, cell string, i int) string {
 	return fmt.Sprintf("aggregator-%s-%s-%d", core, cell, i)
+}
+
+// watchedVersions returns for each webhook the version up to which it has received the protectors of each core.
+func (ps *processes) watchedVersions() (all []watchedVersions) {
+	for _, p := range ps.webhooks() {
+		all = append(all, watchedVersions{p.name, p.seenVersions()})
+	}
+	return all
+}
+
+func (ps *processes) generatorNames() (names []string) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	for _, p := range ps.generators {
+		names = append(names, p.name)
+	}
+	return names
 }

@@ -92,10 +92,10 @@ func haveSameCriterion(a, b *corev1.Pod) bool {
 	return before == after && hadBefore == hasAfter
 }
 
-// removesFrom reports whether a relabel takes a pod from a protector: the pod is no longer covered, or does not count by its new criterion.
-func (l relabel) removesFrom(pod *corev1.Pod, from *watchedProtector) bool {
+// loses reports whether a relabel takes a pod from the protector: the pod is no longer covered, or does not count by its new criterion.
+func (w *watchedProtector) loses(pod *corev1.Pod, l relabel) bool {
 	after := l.applied(pod)
-	return !from.covers(after) || !haveSameCriterion(pod, after) && !podState{pod: after}.isCountable(from)
+	return !w.covers(after) || !haveSameCriterion(pod, after) && !podState{pod: after}.isCountable(w)
 }
 
 // isMoot reports whether a relabel or an update can no longer take effect after its review: API servers store it only while the pod has
@@ -108,7 +108,7 @@ func (r *removal) isMoot(line *podHistory) bool {
 func (w *watchedProtector) isChargedFor(r *removal, pod *corev1.Pod) bool {
 	switch {
 	case r.relabel != nil:
-		return w.guardsRelabels() && r.relabel.removesFrom(pod, w)
+		return w.guardsRelabels() && w.loses(pod, r.relabel)
 	case r.update != nil:
 		return w.guardsOperation(r.update.operation())
 	default:
@@ -126,7 +126,7 @@ func (w *watchedProtector) guardsRelabels() bool {
 // isRelabelCharged reports whether a relabel that took effect is to be judged as a removal from a protector. A protector that does not guard
 // relabels loses the pod.
 func (j *effectJudge) isRelabelCharged(t *cellHistory, w *watchedProtector, r *removal, before podState, version uint64) bool {
-	if !r.relabel.removesFrom(before.pod, w) {
+	if !w.loses(before.pod, r.relabel) {
 		return false
 	}
 	if !w.guardsRelabels() {

@@ -140,7 +140,7 @@ func (c *clusterState) callWebhook(ctx context.Context, r *removal, pod *corev1.
 	r.requestedAt, r.reviewed, r.seenVersions, r.skips = time.Now(), pod, replica.seenVersions(), replica.skips()
 	r.webhook, r.webhookStart = replica.name, replica.startedAt
 	c.env.judge.recordReviewRequest(c.name, r)
-	c.env.judge.recordReviewClock(c.name, r, replica)
+	c.env.judge.recordReviewClock(c.name, r, time.Duration(replica.skew.Load()))
 	c.env.trace.add("%s: review of removal %s reaches %s", c.name, r.id, replica.name)
 	answer, answered := replica.review(ctx, c.name, r, c.reviewOf(r, pod))
 	lost := c.env.dice.Chance(c.env.storm.LoseAnswers, what+" lost")

@@ -17,8 +17,9 @@ import (
 // reservation of its pod. Reservations of other pods whose removals are abandoned meanwhile must still end with the admission deadline
 // (rule 4(b)).
 
+const renewalStream = 0x6f7065772bd9
+
 const (
-	renewalStream = 0x6f7065772bd9
 	// renewInterval is the retry interval of such a client, as in kubectl drain.
 	renewInterval = 5 * time.Second
 	// maxAbandonedReservation is how long an abandoned removal may be reserved in a calm: the admission deadline, from the time at which the
@@ -55,13 +56,9 @@ func (r *renewalClients) hasActive() bool {
 func (r *renewalClients) hasForced(j *judge) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	j.mu.Lock()
-	defer j.mu.Unlock()
 	for hash := range r.active {
-		for _, t := range j.history.cells {
-			if t.isForced(hash) {
-				return true
-			}
+		if j.isForced(hash) {
+			return true
 		}
 	}
 	return false

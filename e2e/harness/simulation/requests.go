@@ -16,8 +16,8 @@ func (j *judge) recordEffecting(cell string, r *removal) {
 }
 
 // judgeAllowed judges an answer that allows a removal.
-func (j *judge) judgeAllowed(p *process, cell string, r *removal, answer removals.Answer) {
-	if r.dryRun || p.pauseState.hasEnded() {
+func (j *judge) judgeAllowed(p *replica, cell string, r *removal, answer removals.Answer) {
+	if r.dryRun {
 		return
 	}
 	j.mu.Lock()

@@ -43,19 +43,19 @@ func Run(s Scenario, scheme *runtime.Scheme, trace *Trace) Result {
 	sim.processes.startProcesses()
 	begun := sim.checks.convergence.uncountedProtector
 	if s.Shares {
-		begun = sim.shareChecks.closedShare
+		begun = sim.shareChecks.convergence.closedShare
 	}
 	if err := waitUntil(time.Minute, begun); err != nil && s.Storm.Weather.Lose == 0 {
 		sim.env.judge.fail("not counted at the beginning: %v", err)
 	}
 	for _, c := range sim.env.workers {
-		sim.env.judge.history.cells[c.name].countedVersion = c.store.Version()
+		c.countedVersion = c.store.Version()
 	}
 	for _, c := range sim.env.cores {
 		c.countedVersion = c.store.Version()
 	}
 	began := time.Now()
-	sim.env.judge.liveness.stormStart = began
+	sim.env.judge.recordStormStart(began)
 	for n, step := range s.Steps {
 		time.Sleep(time.Until(began.Add(step.At)))
 		sim.executeStep(n, step)
@@ -71,7 +71,8 @@ func Run(s Scenario, scheme *runtime.Scheme, trace *Trace) Result {
 		sim.checkEnd()
 	}
 	sim.stopProcesses()
-	return Result{Failures: sim.env.judge.report.failures, Counts: sim.env.judge.report.counts}
+	failures, counts := sim.env.judge.result()
+	return Result{Failures: failures, Counts: counts}
 }
 
 // checkEnd checks what must hold after the storm.

@@ -116,8 +116,8 @@ func (ws *workloads) recreateNamespace(s Step) {
 }
 
 // unguarded returns "" if a cell has removals in the namespace of a protector reviewed, and the protector says so.
-func (env *environment) unguarded(worker *clusterState, p *v1alpha1.PodProtector) string {
-	if !env.scenario.Scope.Protected {
+func unguarded(scope *ScopePlan, worker *clusterView, p *v1alpha1.PodProtector) string {
+	if !scope.Protected {
 		return ""
 	}
 	space, err := worker.store.Get(apiserver.Namespaces, types.NamespacedName{Name: p.Namespace})

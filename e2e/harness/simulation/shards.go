@@ -165,12 +165,12 @@ func (j *ringJudge) judgeSlotMoves(core string, cell *v1alpha1.Cell, e *apiserve
 
 // shardingProblem returns "" if every slot of every cell is with a shard that holds its Lease, and every shard has slots. Otherwise it returns
 // why not.
-func (cv *convergence) shardingProblem(core *clusterState) string {
-	if !cv.env.scenario.Shared {
+func (cv *convergence) shardingProblem(core *clusterView) string {
+	if !cv.scenario.Shared {
 		return ""
 	}
-	cv.env.judge.mu.Lock()
-	defer cv.env.judge.mu.Unlock()
+	cv.judge.mu.Lock()
+	defer cv.judge.mu.Unlock()
 	objects, _ := core.store.List("cells", "")
 	for _, object := range objects {
 		cell, _ := object.(*v1alpha1.Cell)
@@ -178,16 +178,16 @@ func (cv *convergence) shardingProblem(core *clusterState) string {
 		for n := range slot.Count {
 			is := owners[n]
 			key := core.name + "/" + is.shard
-			if cv.env.judge.rings.leaseAcquired[key].Before(cv.env.judge.history.processStarts[is.shard]) {
+			if cv.judge.rings.leaseAcquired[key].Before(cv.judge.history.processStarts[is.shard]) {
 				return fmt.Sprintf("slot %d of cell %s is assigned to %s, which has not restarted yet", n, cell.Name, is.shard)
 			}
-			if holder := cv.env.judge.rings.leases[key]; is.holder == "" || holder != is.holder {
+			if holder := cv.judge.rings.leases[key]; is.holder == "" || holder != is.holder {
 				return fmt.Sprintf("slot %d of cell %s is assigned to %q, but the Lease holder is %q", n, cell.Name, is.holder, holder)
 			}
 			shards[is.shard] = true
 		}
-		if len(shards) != cv.env.scenario.AggregatorsPerCell {
-			return fmt.Sprintf("the slots of cell %s are assigned to %d of %d shards", cell.Name, len(shards), cv.env.scenario.AggregatorsPerCell)
+		if len(shards) != cv.scenario.AggregatorsPerCell {
+			return fmt.Sprintf("the slots of cell %s are assigned to %d of %d shards", cell.Name, len(shards), cv.scenario.AggregatorsPerCell)
 		}
 	}
 	return ""

@@ -34,9 +34,6 @@ func newSimulator(s Scenario, scheme *runtime.Scheme, trace *Trace) *simulator {
 	}
 	sim.protectors = &protectorUsers{env}
 	sim.workloads = &workloads{env: env, clients: sim.clients}
-	converged := &convergence{env: env, processes: sim.processes, renewals: sim.clients.renewals}
-	sim.checks = &finalChecks{env: env, clients: sim.clients, sources: sim.sources, convergence: converged}
-	sim.shareChecks = &shareChecks{env: env, clients: sim.clients}
 	for i := range s.Cores {
 		core := sim.newCluster(fmt.Sprintf("core-%d", i), env.judge.recordCoreEvent)
 		if s.Shares && i > 0 { // the first core keeps the UIDs that it has alone
@@ -46,15 +43,35 @@ func newSimulator(s Scenario, scheme *runtime.Scheme, trace *Trace) *simulator {
 	}
 	for i := range s.Workers {
 		c := sim.newCluster(fmt.Sprintf("worker-%d", i), env.judge.recordCellEvent)
-		env.judge.history.cells[c.name] = newTruth()
+		env.judge.addCell(c.name)
 		env.workers = append(env.workers, c)
 	}
+	sim.addChecks()
 	sim.addSteps()
 	return sim
 }
 
+// addChecks adds what checks the end of a run. All clusters must exist.
+func (sim *simulator) addChecks() {
+	env, judged := sim.env, func(all []*clusterState) (clusters []*clusterView) {
+		for _, c := range all {
+			clusters = append(clusters, c.judged)
+		}
+		return clusters
+	}
+	cores, workers := judged(env.cores), judged(env.workers)
+	sim.checks = &finalChecks{env: env, clients: sim.clients, sources: sim.sources, convergence: &convergence{
+		judge: env.judge, scenario: env.scenario, cores: cores, workers: workers, webhooks: sim.processes.watchedVersions,
+		generators: sim.processes.generatorNames, countUnrenewed: sim.clients.renewals.countUnrenewed,
+	}}
+	sim.shareChecks = &shareChecks{env: env, clients: sim.clients, convergence: &shareConvergence{
+		judge: env.judge, scenario: env.scenario, cores: cores, workers: workers,
+	}}
+}
+
 func (sim *simulator) newCluster(name string, changed func(string, *apiserver.Event)) *clusterState {
 	c := &clusterState{name: name, env: sim.env, processes: sim.processes, store: apiserver.NewStore()}
+	c.judged = &clusterView{name: name, store: c.store}
 	c.store.Traffic = sim.env.trace.add
 	c.store.Committed = func(e *apiserver.Event) { changed(name, e) }
 	return c

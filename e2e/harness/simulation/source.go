@@ -171,7 +171,7 @@ func isSource(o client.Object) bool {
 // unservedSource returns which Deployment lacks the protector that it should have, or which protector should have been released; "" if
 // none.
 func (cv *convergence) unservedSource() string {
-	for _, plan := range cv.env.scenario.sources() {
+	for _, plan := range cv.scenario.sources() {
 		if problem := cv.sourceProblem(plan); problem != "" {
 			return fmt.Sprintf("%s of Deployment %s", problem, plan.key())
 		}
@@ -180,16 +180,16 @@ func (cv *convergence) unservedSource() string {
 }
 
 func (cv *convergence) sourceProblem(plan SourcePlan) string {
-	core := cv.env.cores[0]
+	core := cv.cores[0]
 	stored, absent := core.store.Get("podprotectors", plan.protectorKey())
 	object, gone := core.store.Get("deployments", plan.key())
 	p, _ := stored.(*v1alpha1.PodProtector)
-	cv.env.judge.mu.Lock()
-	lost := cv.env.judge.history.protectors[protectorKey{core.name, plan.protectorKey()}]
+	cv.judge.mu.Lock()
+	lost := cv.judge.history.protectors[protectorKey{core.name, plan.protectorKey()}]
 	isStuck := lost != nil && lost.isLost() && !cv.isRecreatable(lost) // its release needs a confirmation, and cannot be recorded
-	source := cv.env.judge.lifecycles.sources.of(protectorKey{core.name, plan.protectorKey()})
+	source := cv.judge.lifecycles.sources.of(protectorKey{core.name, plan.protectorKey()})
 	truth := source.current()
-	d := cv.env.judge.decreases
+	d := cv.judge.decreases
 	key := protectorKey{core.name, plan.protectorKey()}
 	isConfirmed := d.evidence.isConfirmed(key, time.Now())
 	isHeld := absent == nil && !isConfirmed &&
@@ -198,7 +198,7 @@ func (cv *convergence) sourceProblem(plan SourcePlan) string {
 	isLabelled := gone == nil && deployment.Labels[v1alpha1.LabelProtect] != ""
 	isWanted := isLabelled || gone == nil && deployment.Labels[policyLabel] != "" && !d.policies.of(key).current().deleted
 	isRetained := absent == nil && gone == nil && (!isWanted || d.policies.of(key).current().deleted) && d.isRetained(key, p, isLabelled)
-	cv.env.judge.mu.Unlock()
+	cv.judge.mu.Unlock()
 	switch {
 	case gone == nil && deployment.DeletionTimestamp != nil && isStuck:
 		return ""
@@ -224,7 +224,7 @@ func (cv *convergence) sourceProblem(plan SourcePlan) string {
 
 func (cv *convergence) protectorMismatch(d *appsv1.Deployment, p *v1alpha1.PodProtector) string {
 	origin := policy.Origin{}
-	stored, err := cv.env.cores[0].store.Get(apiserver.Policies, types.NamespacedName{Namespace: d.Namespace, Name: policyName})
+	stored, err := cv.cores[0].store.Get(apiserver.Policies, types.NamespacedName{Namespace: d.Namespace, Name: policyName})
 	if rule, ok := stored.(*v1alpha1.ProtectionPolicy); ok && err == nil && rule.DeletionTimestamp == nil && d.Labels[policyLabel] != "" {
 		origin = policy.NewPolicy(rule).OriginFor(deploymentKind().GroupKind())
 	}

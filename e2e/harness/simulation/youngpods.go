@@ -31,12 +31,12 @@ func (r *removal) chargeableBy(w *watchedProtector, lenience time.Duration) time
 	return at
 }
 
-// recordReviewClock records the clock by which a removal is reviewed, and when each protector was last counted. It runs when the review begins,
+// recordReviewClock records how far the clock by which a removal is reviewed is ahead, and when each protector was last counted. It runs when the review begins,
 // so that the webhook reads that count or a later one.
-func (j *judge) recordReviewClock(cell string, r *removal, p *process) {
+func (j *judge) recordReviewClock(cell string, r *removal, skew time.Duration) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	r.skew, r.countedAt = time.Duration(p.skew.Load()), map[*watchedProtector]time.Time{}
+	r.skew, r.countedAt = skew, map[*watchedProtector]time.Time{}
 	for _, w := range j.history.protectors {
 		if w.stored == nil {
 			continue
