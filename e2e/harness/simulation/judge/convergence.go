@@ -249,4 +249,5 @@ func (sc *ShareConvergence) HasBudget(cell *Cluster) bool {
 	return true
 }
 
+// IsReadyPod reports whether a pod is ready.
 func IsReadyPod(pod *corev1.Pod) bool { return podState{pod: pod}.isReady() }

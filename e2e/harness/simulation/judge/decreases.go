@@ -24,7 +24,7 @@ import (
 //   - The decrease of a source that a cascade deleted needs a confirmation, if the source had the finalizer of its generator. Without
 //     the finalizer, the generator may never see a source that was created and deleted, and the pending decrease is then that of the
 //     source before it.
-//   - So does a decrease that only the deletion of a policy by a cascade can have caused; see judge_policies.go.
+//   - So does a decrease that only the deletion of a policy by a cascade can have caused; see policies.go.
 //   - A grant is stored in the ConfigMap of the core before its decrease takes effect, at most a window earlier. If the process is
 //     stalled in between, the decrease may be late by the length of the stall.
 //   - No window has more grants than the limit, of those that the granting process can know: all that the ConfigMap has ever had since

@@ -108,6 +108,7 @@ func (v *evidence) recordRestoredObjects(core *Cluster) {
 	}
 }
 
+// AreOwnersDeleted reports whether an object has owners, and none of them is alive.
 func AreOwnersDeleted(d client.Object, alive map[types.UID]bool) bool {
 	for _, owner := range d.GetOwnerReferences() {
 		if alive[owner.UID] {

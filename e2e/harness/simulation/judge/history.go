@@ -21,6 +21,7 @@ type Cluster struct {
 	RestoredVersion uint64
 }
 
+// Protectors returns the protectors that the cluster stores.
 func (c *Cluster) Protectors() []*v1alpha1.PodProtector {
 	objects, _ := c.Store.List("podprotectors", "")
 	var all []*v1alpha1.PodProtector

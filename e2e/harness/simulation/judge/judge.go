@@ -1,3 +1,4 @@
+// Package judge decides whether a run was right. It sees each write of each cluster, the reviews and the answers. It knows no component.
 package judge
 
 import (
@@ -51,6 +52,7 @@ type Judge struct {
 	shares *shareJudge
 }
 
+// New returns the judge of a run of a scenario. Add each cell before anything happens in it.
 func New(s scenario.Scenario, events *trace.Trace) *Judge {
 	j := &Judge{history: newClusterHistory(), report: &report{counts: Counts{Excused: ExcuseCounts{}}, trace: events}, stalls: newStalls()}
 	sources := sourceHistories{}

@@ -45,7 +45,7 @@ type Counts struct {
 	UsableDenials int
 	// SlotMoves counts writes by which a shard took slots.
 	SlotMoves int
-	// Excused counts for each loosening of the judge how often it alone prevented a failure (judge_excuses.go).
+	// Excused counts for each loosening of the judge how often it alone prevented a failure (see Excuse).
 	Excused ExcuseCounts
 	// Decreases counts large decreases of floors that took effect within the limit. Confirmed counts those that were confirmed.
 	Decreases, Confirmed int

@@ -59,6 +59,7 @@ type Removal struct {
 	openKeys []openKey
 }
 
+// RemovalActor returns the name under which the effect of a removal is written.
 func RemovalActor(r *Removal) string { return "removal " + r.ID }
 
 // RecordEffecting records the removal that is about to take effect in a cell. Nothing else happens at that instant.
@@ -141,8 +142,8 @@ func (r *Removal) chargeableBy(w *watchedProtector, lenience time.Duration) time
 	return at
 }
 
-// RecordReviewClock records how far the clock by which a removal is reviewed is ahead, and when each protector was last counted. It runs when the review begins,
-// so that the webhook reads that count or a later one.
+// RecordReviewClock records how far the clock by which a removal is reviewed is ahead, and when each protector was last counted. It runs when the
+// review begins, so that the webhook reads that count or a later one.
 func (j *Judge) RecordReviewClock(cell string, r *Removal, skew time.Duration) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -25,7 +25,7 @@ import (
 // records count when their cells have confirmed them. After a restore of a cell's cluster, its share is open when it has entered again
 // (rule S5).
 //
-//   - A break-glass removal that overrode a denial counts as a pod that has died. judge_breakglass.go judges its charge.
+//   - A break-glass removal that overrode a denial counts as a pod that has died. breakglass.go judges its charge.
 //   - A protector that tolerates the loss of a domain never has a share (rule 12).
 type shareJudge struct {
 	history    *clusterHistory

@@ -12,6 +12,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
+// RestartsOf returns how often a container of a pod was restarted.
 func RestartsOf(pod *corev1.Pod, container string) int32 {
 	for _, s := range pod.Status.ContainerStatuses {
 		if s.Name == container {

@@ -66,7 +66,7 @@ func (c *clusterState) controllerReference(plan scenario.WorkloadPlan) *metav1.O
 		return nil
 	}
 	isController := true
-	return &metav1.OwnerReference{APIVersion: plan.ApiVersion(), Kind: plan.Kind, Name: plan.Name, UID: object.GetUID(), Controller: &isController}
+	return &metav1.OwnerReference{APIVersion: plan.APIVersion(), Kind: plan.Kind, Name: plan.Name, UID: object.GetUID(), Controller: &isController}
 }
 
 // podOwnerReference returns a reference to the owner of the pods of a workload; nil if the workload does not exist.
@@ -101,7 +101,7 @@ func (c *clusterState) assignOwner(pod *corev1.Pod) {
 		return
 	}
 	chosen := &metav1.OwnerReference{
-		APIVersion: plans[0].ApiVersion(), Kind: plans[0].Kind, Name: plans[0].Name, UID: "of-a-deleted-workload", Controller: new(bool),
+		APIVersion: plans[0].APIVersion(), Kind: plans[0].Kind, Name: plans[0].Name, UID: "of-a-deleted-workload", Controller: new(bool),
 	}
 	*chosen.Controller = true
 	of := plans[0]

@@ -50,7 +50,8 @@ func (ws *workloads) rollOut(n int, s scenario.Step) {
 				return nil
 			})
 			for try := range 5 {
-				result := ws.clients.executeRemoval(c, ws.clients.newRemoval(fmt.Sprintf("%d.%d.%d", n, i, try), pod, scenario.Step{What: scenario.Delete, For: time.Second}))
+				r := ws.clients.newRemoval(fmt.Sprintf("%d.%d.%d", n, i, try), pod, scenario.Step{What: scenario.Delete, For: time.Second})
+				result := ws.clients.executeRemoval(c, r)
 				if result == "removed" || result == "404" {
 					break
 				}

@@ -1,3 +1,4 @@
+// Package play runs scenarios: the components with their real code, the API servers, the clients and controllers of a cluster, and the faults.
 package play
 
 import (

@@ -21,9 +21,9 @@ import (
 )
 
 // In the scenarios of DrawShares, cells decide on shares of the floor while the core is cut off, shares are deleted, floors change, some are
-// percentages, Cells are deleted, silent cells are discounted, and protectors begin and end to have shares. drawsharekinds.go adds break-glass
+// percentages, Cells are deleted, silent cells are discounted, and protectors begin and end to have shares. scenario/sharekinds.go adds break-glass
 // removals, a second core, and protectors that get no shares. Each cell has webhooks of its own. They also read the protectors of the cell's
-// cluster, which are the shares, and more aggregators count for these. judge_shares.go judges such scenarios.
+// cluster, which are the shares, and more aggregators count for these. judge/shares.go judges such scenarios.
 
 // servedCells returns for which cells there are separate webhooks; empty is all cells.
 func (ps *processes) servedCells() []string {

@@ -34,7 +34,9 @@ func (ss *sources) addSteps(steps stepTable) {
 		ss.delete(apiserver.Namespaces, types.NamespacedName{Name: scenario.DeletableNamespace})
 	}, scenario.DeleteNamespace)
 	steps.add(func(s scenario.Step) {
-		ss.delete("applications", types.NamespacedName{Namespace: []string{scenario.Namespace, scenario.DeletableNamespace}[s.N%2], Name: fmt.Sprint("owner-", s.Who%2)})
+		ss.delete("applications", types.NamespacedName{
+			Namespace: []string{scenario.Namespace, scenario.DeletableNamespace}[s.N%2], Name: fmt.Sprint("owner-", s.Who%2),
+		})
 	}, scenario.DeleteOwner)
 	ss.addPolicySteps(steps)
 	steps.add(ss.optOutOrDelete, scenario.OptOut, scenario.DeleteGenerated)
@@ -207,7 +209,9 @@ func (ss *sources) changeSource(s scenario.Step) {
 
 func (ss *sources) deployment() *appsv1.Deployment {
 	replicas, unavailable := int32(ss.env.scenario.Pods), intstr.FromInt32(int32(ss.env.scenario.Pods)/3)
-	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: scenario.Namespace, Name: scenario.SourceName, Labels: map[string]string{v1alpha1.LabelProtect: "true"}}}
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
+		Namespace: scenario.Namespace, Name: scenario.SourceName, Labels: map[string]string{v1alpha1.LabelProtect: "true"},
+	}}
 	d.Spec.Replicas = &replicas
 	d.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "x"}}
 	d.Spec.Strategy.Type = appsv1.RollingUpdateDeploymentStrategyType
@@ -217,7 +221,8 @@ func (ss *sources) deployment() *appsv1.Deployment {
 
 func (ss *sources) scaleSource(s scenario.Step) {
 	core := ss.env.cores[0]
-	_, _ = core.store.Update("deployments", types.NamespacedName{Namespace: scenario.Namespace, Name: scenario.SourceName}, "", "user", func(o client.Object) error {
+	key := types.NamespacedName{Namespace: scenario.Namespace, Name: scenario.SourceName}
+	_, _ = core.store.Update("deployments", key, "", "user", func(o client.Object) error {
 		if d, ok := o.(*appsv1.Deployment); ok {
 			replicas := int32(s.N)
 			d.Spec.Replicas = &replicas

@@ -25,9 +25,11 @@ type workloads struct {
 func (ws *workloads) addSteps(steps stepTable) {
 	steps.add(func(s scenario.Step) { ws.createPod(ws.env.cell(s), s.Who%3 > 0) }, scenario.CreatePod)
 	steps.add(func(s scenario.Step) { ws.createUnbound(ws.env.cell(s)) }, scenario.CreateUnbound)
-	steps.add(ws.changePod, scenario.BecomeReady, scenario.BecomeUnready, scenario.BecomeUnknown, scenario.BecomePending, scenario.BecomeRunning, scenario.BecomeScheduled, scenario.SetCriterion, scenario.Die, scenario.Relabel)
+	steps.add(ws.changePod, scenario.BecomeReady, scenario.BecomeUnready, scenario.BecomeUnknown, scenario.BecomePending, scenario.BecomeRunning,
+		scenario.BecomeScheduled, scenario.SetCriterion, scenario.Die, scenario.Relabel)
 	steps.addNumbered(ws.rollOut, scenario.Rollout)
-	steps.addNumbered(ws.changeWorkloads, scenario.SyncWorkloads, scenario.ScaleWorkload, scenario.DeleteWorkload, scenario.CreateWorkload, scenario.ConfirmWorkloads, scenario.RestartPods)
+	steps.addNumbered(ws.changeWorkloads, scenario.SyncWorkloads, scenario.ScaleWorkload, scenario.DeleteWorkload, scenario.CreateWorkload,
+		scenario.ConfirmWorkloads, scenario.RestartPods)
 	steps.addNumbered(ws.changeOwners, scenario.DeleteUpper, scenario.ScaleUpper, scenario.ReplaceSet, scenario.MoveColor)
 }
 

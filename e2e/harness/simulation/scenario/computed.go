@@ -14,7 +14,7 @@ import (
 
 // In a fifth of the seeds, floors are computed: from percentages, from maxUnavailable, from expectedReplicas, and from the replicas that
 // the workloads of the cells want. Users scale, delete and recreate these workloads while controllers stop and resume.
-// judge_expectation.go checks the expectations.
+// judge/expectation.go checks the expectations.
 
 // ComputedFloor is a floor that is not a number of pods. The zero value is none.
 type ComputedFloor struct {
@@ -46,6 +46,7 @@ func (c ComputedFloor) applyTo(spec *v1alpha1.PodProtectorSpec) {
 	}
 }
 
+// ParseAmount parses a number of pods or a percentage.
 func ParseAmount(text string) *intstr.IntOrString {
 	amount := intstr.Parse(text)
 	return &amount

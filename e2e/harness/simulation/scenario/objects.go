@@ -30,6 +30,7 @@ func NamespaceName(n int) string {
 // User is the actor that changes objects on purpose or by accident.
 const User = "user"
 
+// Key returns the name of the Deployment.
 func (p SourcePlan) Key() types.NamespacedName {
 	return types.NamespacedName{Namespace: p.Namespace, Name: p.Name}
 }
@@ -40,8 +41,10 @@ func ProtectorOf(source types.NamespacedName) types.NamespacedName {
 	return types.NamespacedName{Namespace: source.Namespace, Name: name}
 }
 
+// ProtectorKey returns the name of the protector of the Deployment.
 func (p SourcePlan) ProtectorKey() types.NamespacedName { return ProtectorOf(p.Key()) }
 
+// ProtectLabel returns the label by which a Deployment requests a protector.
 func ProtectLabel() map[string]string { return map[string]string{v1alpha1.LabelProtect: "true"} }
 
 // NamespaceObject has a finalizer, as each namespace of Kubernetes has one in its spec.
@@ -64,6 +67,7 @@ func SetConfirmation(value string) func(client.Object) {
 	}
 }
 
+// SetReady makes a pod ready or not ready, from now on.
 func SetReady(p *corev1.Pod, ready bool) {
 	status := corev1.ConditionFalse
 	if ready {
@@ -77,10 +81,12 @@ func SetReady(p *corev1.Pod, ready bool) {
 // SourceName is the name of the Deployment that the pods belong to. The generator creates its protector.
 const SourceName = "web"
 
+// DeploymentKind returns the kind of Deployments.
 func DeploymentKind() schema.GroupVersionKind {
 	return appsv1.SchemeGroupVersion.WithKind("Deployment")
 }
 
+// IsBreakGlass reports whether the removal of a pod is a break-glass removal.
 func IsBreakGlass(pod *corev1.Pod) bool {
 	return metav1.HasAnnotation(pod.ObjectMeta, v1alpha1.AnnotationForceDelete)
 }

@@ -138,7 +138,7 @@ func drawColors(s *Scenario, r *rand.Rand) {
 }
 
 // Operators make workloads, and their objects control them. The number of pods comes from the lowest controller whose own scale selects
-// the pods (rule 16); judge_owners.go is the oracle. Such workloads select their pods by a label that no step changes. The garbage
+// the pods (rule 16); judge/owners.go is the oracle. Such workloads select their pods by a label that no step changes. The garbage
 // collector asks for the removal of their pods, as it does in a cluster, so that pods survive the controller that they name.
 
 const (
@@ -153,7 +153,8 @@ func Colors() []string { return []string{"blue", "green"} }
 
 func operatedVersion() string { return apiserver.Application().GroupVersion().String() }
 
-func (p WorkloadPlan) ApiVersion() string {
+// APIVersion returns the API version of the kind of the workload.
+func (p WorkloadPlan) APIVersion() string {
 	switch p.Kind {
 	case KindDeployment, KindReplicaSet, KindStatefulSet:
 		return "apps/v1"

@@ -36,6 +36,7 @@ const (
 	PolicyLabel = "rule"
 )
 
+// Key returns the name of the policy.
 func (p PolicyPlan) Key() types.NamespacedName {
 	return types.NamespacedName{Namespace: p.Namespace, Name: PolicyName}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/simulation/apiserver"
 )
 
+// Object returns the protector as a user creates it.
 func (p ProtectorPlan) Object() *v1alpha1.PodProtector {
 	o := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: NamespaceName(p.Space), Name: p.Name}}
 	compact, rate := int32(p.Compact), int32(p.RateMillis)
@@ -51,6 +52,7 @@ func drawSpread(s *Scenario, r *rand.Rand) {
 	drawBurst(s, r)
 }
 
+// Spread returns the spread of the protector; nil if it tolerates no loss of a cell.
 func (p ProtectorPlan) Spread() *v1alpha1.Spread {
 	if !p.MindsLoss {
 		return nil

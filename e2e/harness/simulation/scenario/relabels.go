@@ -61,6 +61,7 @@ func (l LabelChange) Apply(object client.Object) error {
 	return nil
 }
 
+// CopyOf returns a copy of values that is not nil.
 func CopyOf(values map[string]string) map[string]string {
 	if values == nil {
 		return map[string]string{}

@@ -1,3 +1,4 @@
+// Package scenario draws from a seed what happens in a simulation: the objects at the beginning, the steps and the faults. It runs nothing.
 package scenario
 
 import (
@@ -31,7 +32,7 @@ type Scenario struct {
 	Brake BrakePlan
 	Storm Storm
 	Steps []Step
-	// Workloads are the workloads of the worker clusters; see workloads.go.
+	// Workloads are the workloads of the worker clusters; see workloadplan.go.
 	Workloads []WorkloadPlan
 	// Topology runs the topology controller; see topology.go.
 	Topology TopologyPlan

@@ -78,7 +78,7 @@ func drawProtectorReturns(s *Scenario, r *rand.Rand) {
 
 // In the scenarios of DrawScope, the API servers of the workers have removals reviewed only in namespaces with the label that the aggregators set
 // (webhook.scope: Protected). They know namespaces from caches that lag. Clients remove the label where no policy prevents it, namespaces are deleted
-// and recreated, and workers are restored to before the label. judge_scope.go says which removals may go without a review.
+// and recreated, and workers are restored to before the label. judge/scope.go says which removals may go without a review.
 
 // ScopePlan states whether webhooks have the scope Protected.
 type ScopePlan struct {

@@ -7,7 +7,7 @@ import (
 )
 
 // In a sixth of the seeds, the topology controller runs in each core. Users delete Cells and recreate them. All aggregators of a cell are
-// paused for so long that protectors discount its pods, if the Cells ask for that. judge_topology.go states the rules.
+// paused for so long that protectors discount its pods, if the Cells ask for that. judge/topology.go states the rules.
 
 // topologyStream is the random stream of these scenarios. It was chosen so that it changes no seed that tests, mutants or docs name.
 const topologyStream = 0x746f706f00f1

@@ -41,6 +41,7 @@ type PodUpdate struct {
 	IsResize  bool
 }
 
+// Operation returns the operation by which protectors guard the update.
 func (c *PodUpdate) Operation() v1alpha1.Operation {
 	if c.IsResize {
 		return v1alpha1.OperationResize
@@ -87,6 +88,7 @@ func (c *PodUpdate) Apply(object client.Object) error {
 	return nil
 }
 
+// Applied returns the pod after the update.
 func (c *PodUpdate) Applied(pod *corev1.Pod) *corev1.Pod {
 	changed := pod.DeepCopy()
 	_ = c.Apply(changed)

@@ -29,11 +29,12 @@ type WorkloadPlan struct {
 	// first; empty for all of its pods.
 	Labelled bool
 	Color    string
-	// SetOf is the name of the workload that a ReplicaSet belongs to. controller is the controller of the workload.
+	// SetOf is the name of the workload that a ReplicaSet belongs to. Controller is the controller of the workload.
 	SetOf      string                 `json:"-"`
 	Controller *metav1.OwnerReference `json:"-"`
 }
 
+// Key returns the name of the workload.
 func (p WorkloadPlan) Key() types.NamespacedName { return KeyOf(p.Kind, Namespace, p.Name) }
 
 // KeyOf returns the name of an object that objects of a namespace refer to.
@@ -44,8 +45,10 @@ func KeyOf(kind, namespace, name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: namespace, Name: name}
 }
 
+// Resource returns the resource of the kind of the workload.
 func (p WorkloadPlan) Resource() string { return strings.ToLower(p.Kind) + "s" }
 
+// Object returns the workload as a user creates it.
 func (p WorkloadPlan) Object() client.Object {
 	replicas, meta := int32(p.Replicas), metav1.ObjectMeta{Namespace: p.Key().Namespace, Name: p.Name}
 	if p.Controller != nil {

@@ -1,3 +1,4 @@
+// Package trace records what happens in a simulation, so that two runs can be compared.
 package trace
 
 import (
@@ -28,12 +29,14 @@ func (l line) String() string { return fmt.Sprintf("%12s  %s", l.at, l.text) }
 // New returns an empty trace.
 func New() *Trace { return &Trace{} }
 
+// Start sets the time from which entries are counted to now.
 func (t *Trace) Start() {
 	if t != nil {
 		t.began = time.Now()
 	}
 }
 
+// Add records an entry.
 func (t *Trace) Add(format string, arguments ...any) {
 	if t == nil {
 		return
