@@ -80,7 +80,7 @@ func proofs() []proof {
 			"./internal/core/brake", "./controllers/brake", "./controllers/keeper", "./controllers/generator", "./controllers/inventory", "./controllers/topology",
 			"./internal/core/removal", "./internal/core/podhold", "./internal/nodeguard", "./internal/core/succession", "./internal/core/workload",
 		}, anyOf(propertiesList)},
-		{judgeTests, []string{"./e2e/harness/simulation"}, "^TestTheJudge"},
+		{judgeTests, []string{"./e2e/harness/simulation/judge"}, "^TestTheJudge"},
 		{"simulation", []string{"./e2e/harness/simulation"}, "^TestSeeds$"},
 		{ownerSimulation, []string{"./e2e/harness/simulation"}, "^TestOwnerSeeds$"},
 		{"simulation of shards", []string{"./e2e/harness/simulation"}, "^TestSharedSeeds$"},

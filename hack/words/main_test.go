@@ -33,7 +33,7 @@ func TestNamesInCommentsExist(t *testing.T) {
 	n.add("a/b.go", []byte("package a\n\n// oldName calls newName, in b.go and a/b.go, not in gone.go. It reads maxSurges.\nfunc newName() {}\n"))
 	n.add("chart.yaml", []byte("maxSurge: 1\n"))
 	n.add("page.md", []byte("oldName\n"))
-	want := []string{`a/b.go:3: "oldName": no code has this name`, `a/b.go:3: "gone.go": no file of the folder or the tree has this name`}
+	want := []string{`a/b.go:3: "oldName": no code has this name`, `a/b.go:3: "gone.go": no file has this name`}
 	if got := n.missing(); !slices.Equal(got, want) {
 		t.Errorf("missing() = %q, want %q", got, want)
 	}

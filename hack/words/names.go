@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"go/scanner"
 	"go/token"
+	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -67,6 +68,11 @@ func (n *names) addWords(text string) {
 	}
 }
 
+// hasFile reports whether a file of the tree has a path, or the end of one.
+func (n *names) hasFile(name string) bool {
+	return slices.ContainsFunc(slices.Collect(maps.Keys(n.files)), func(file string) bool { return file == name || strings.HasSuffix(file, "/"+name) })
+}
+
 // missing returns a line for each name in a comment that does not exist.
 func (n *names) missing() (lines []string) {
 	for _, c := range n.comments {
@@ -83,8 +89,8 @@ func (n *names) missing() (lines []string) {
 			}
 		}
 		for _, found := range goFile.FindAllStringSubmatch(c.text, -1) {
-			if name := found[1]; !n.files[name] && !n.files[path.Join(path.Dir(c.file), name)] {
-				report(name, "file of the folder or the tree")
+			if name := found[1]; !n.files[path.Join(path.Dir(c.file), name)] && !(strings.Contains(name, "/") && n.hasFile(name)) {
+				report(name, "file")
 			}
 		}
 	}

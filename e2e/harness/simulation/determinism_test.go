@@ -10,7 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/breakwater-k8s/breakwater/e2e/harness/simulation"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/simulation/play"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/simulation/scenario"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/simulation/trace"
 )
 
 // determinismSeeds are seeds that once had several possible runs. The run depended on which of the callers that one batch had delayed reached the
@@ -21,36 +23,36 @@ var determinismSeeds = []uint64{2, 7, 22, 10013, 10038, 10040, 10042, 10044, 100
 
 // A failure that cannot be reproduced is of little use. A select of several channels that are ready is still random. If two runs differ, a third must
 // equal one of them.
-func TestSeedIsDeterministic(t *testing.T) { playTwice(t, determinismSeeds, simulation.Draw) }
+func TestSeedIsDeterministic(t *testing.T) { playTwice(t, determinismSeeds, scenario.Draw) }
 
 // In these seeds, accidents lower the floors of several Deployments.
 func TestSeedWithDecreasesIsDeterministic(t *testing.T) {
-	playTwice(t, []uint64{25, 101}, simulation.Draw)
+	playTwice(t, []uint64{25, 101}, scenario.Draw)
 }
 
 // In these seeds, floors are computed, and users and controllers change workloads.
 func TestSeedWithComputedFloorsIsDeterministic(t *testing.T) {
-	playTwice(t, []uint64{50, 67}, simulation.Draw)
+	playTwice(t, []uint64{50, 67}, scenario.Draw)
 }
 
 // In these seeds, objects of operators are above workloads (1), and selectors move (12).
-func TestOwnerSeedIsDeterministic(t *testing.T) { playTwice(t, []uint64{1, 12}, simulation.DrawOwners) }
+func TestOwnerSeedIsDeterministic(t *testing.T) { playTwice(t, []uint64{1, 12}, scenario.DrawOwners) }
 
 func TestSharedSeedIsDeterministic(t *testing.T) {
-	playTwice(t, []uint64{1, 7, 1164}, simulation.DrawShared)
+	playTwice(t, []uint64{1, 7, 1164}, scenario.DrawShared)
 }
 
 // Two of these seeds have break-glass removals, two cores, and a protector that gets no shares (6, 125).
 func TestShareSeedIsDeterministic(t *testing.T) {
-	playTwice(t, []uint64{2, 6, 62, 125, 192}, simulation.DrawShares)
+	playTwice(t, []uint64{2, 6, 62, 125, 192}, scenario.DrawShares)
 }
 
 // In these seeds, webhooks have the scope Protected, with shards (3) and shares (12).
 func TestScopeSeedIsDeterministic(t *testing.T) {
-	playTwice(t, []uint64{1, 3, 12}, simulation.DrawScope)
+	playTwice(t, []uint64{1, 3, 12}, scenario.DrawScope)
 }
 
-func playTwice(t *testing.T, all []uint64, draw func(seed uint64) simulation.Scenario) {
+func playTwice(t *testing.T, all []uint64, draw func(seed uint64) scenario.Scenario) {
 	t.Helper()
 	runs := 2
 	if *times > 0 {
@@ -59,20 +61,20 @@ func playTwice(t *testing.T, all []uint64, draw func(seed uint64) simulation.Sce
 			all = append(all, *from+i)
 		}
 	}
-	scheme := simulation.NewScheme()
+	scheme := play.NewScheme()
 	differ := 0
 	for _, seed := range all {
 		hashes, difference := map[string]int{}, ""
-		var first *simulation.Trace
+		var first *trace.Trace
 		for run := 0; run < runs || *times == 0 && run == runs && len(hashes) > 1; run++ {
-			trace := simulation.NewTrace()
-			runScenario(t, scheme, draw(seed), trace)
-			hashes[trace.Hash()]++
+			events := trace.New()
+			runScenario(t, scheme, draw(seed), events)
+			hashes[events.Hash()]++
 			if first == nil {
-				first = trace
+				first = events
 			}
-			if difference == "" && trace.Hash() != first.Hash() {
-				difference = divergence(first.Settled(), trace.Settled())
+			if difference == "" && events.Hash() != first.Hash() {
+				difference = divergence(first.Settled(), events.Settled())
 			}
 		}
 		if most := slices.Max(slices.Collect(maps.Values(hashes))); len(hashes) > 1 && (*times > 0 || most == 1) {
@@ -93,22 +95,22 @@ func TestEvidence(t *testing.T) {
 	}
 	known := recorded(t, "evidence-traces.txt")
 	traces, denials := map[string]bool{}, map[string]bool{}
-	scheme := simulation.NewScheme()
+	scheme := play.NewScheme()
 	for _, of := range []struct {
 		kind  string
 		seeds int
-		draw  func(uint64) simulation.Scenario
-	}{{"seed", 60, simulation.Draw}, {"shared seed", 15, simulation.DrawShared}, {"widened seed", 15, simulation.DrawCoverageChanges}} {
+		draw  func(uint64) scenario.Scenario
+	}{{"seed", 60, scenario.Draw}, {"shared seed", 15, scenario.DrawShared}, {"widened seed", 15, scenario.DrawCoverageChanges}} {
 		for i := range of.seeds {
 			seed, found := uint64(i)+1, false
 			var all []string
 			for run := 0; run < recordingRuns && (*evidence == "record" || !found); run++ {
-				trace := simulation.NewTrace()
-				runScenario(t, scheme, of.draw(seed), trace)
-				line := fmt.Sprintf("%s %d: %s", of.kind, seed, trace.Hash())
+				events := trace.New()
+				runScenario(t, scheme, of.draw(seed), events)
+				line := fmt.Sprintf("%s %d: %s", of.kind, seed, events.Hash())
 				all = append(all, line)
 				found, traces[line] = found || known[line], true
-				for _, denial := range denialPattern.FindAllStringSubmatch(trace.String(), -1) {
+				for _, denial := range denialPattern.FindAllStringSubmatch(events.String(), -1) {
 					denials[podNamePattern.ReplaceAllString(denial[1], "*")] = true
 				}
 			}

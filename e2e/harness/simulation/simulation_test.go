@@ -15,7 +15,10 @@ import (
 
 	kruntime "k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/breakwater-k8s/breakwater/e2e/harness/simulation"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/simulation/judge"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/simulation/play"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/simulation/scenario"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/simulation/trace"
 )
 
 var (
@@ -32,34 +35,34 @@ var (
 
 // runScenario runs a scenario on one thread. Goroutines that become ready at one instant then run in the same order each time, so that a seed has one
 // run. It also takes less CPU.
-func runScenario(t *testing.T, scheme *kruntime.Scheme, s simulation.Scenario, trace *simulation.Trace) (result simulation.Result) {
+func runScenario(t *testing.T, scheme *kruntime.Scheme, s scenario.Scenario, events *trace.Trace) (result play.Result) {
 	t.Helper()
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	synctest.Test(t, func(*testing.T) { result = simulation.Run(s, scheme, trace) })
+	synctest.Test(t, func(*testing.T) { result = play.Run(s, scheme, events) })
 	return result
 }
 
-func TestSeeds(t *testing.T) { runSeeds(t, *seeds, simulation.Draw) }
+func TestSeeds(t *testing.T) { runSeeds(t, *seeds, scenario.Draw) }
 
 // Shards divide the cells, and stop and return.
-func TestSharedSeeds(t *testing.T) { runSeeds(t, *seeds/4, simulation.DrawShared) }
+func TestSharedSeeds(t *testing.T) { runSeeds(t, *seeds/4, scenario.DrawShared) }
 
 // The coverage of protectors changes in the middle of bursts.
-func TestCoverageChangeSeeds(t *testing.T) { runSeeds(t, *seeds/6, simulation.DrawCoverageChanges) }
+func TestCoverageChangeSeeds(t *testing.T) { runSeeds(t, *seeds/6, scenario.DrawCoverageChanges) }
 
 // Cells decide on shares of the floor, and are cut off the core.
-func TestShareSeeds(t *testing.T) { runSeeds(t, *seeds/2, simulation.DrawShares) }
+func TestShareSeeds(t *testing.T) { runSeeds(t, *seeds/2, scenario.DrawShares) }
 
 // Operators' objects control workloads, and selectors in the status of a scale move.
-func TestOwnerSeeds(t *testing.T) { runSeeds(t, *seeds/3, simulation.DrawOwners) }
+func TestOwnerSeeds(t *testing.T) { runSeeds(t, *seeds/3, scenario.DrawOwners) }
 
 // Webhooks have the scope Protected, and namespaces lose their label.
-func TestScopeSeeds(t *testing.T) { runSeeds(t, *seeds/3, simulation.DrawScope) }
+func TestScopeSeeds(t *testing.T) { runSeeds(t, *seeds/3, scenario.DrawScope) }
 
-func runSeeds(t *testing.T, seeds int, draw func(seed uint64) simulation.Scenario) {
+func runSeeds(t *testing.T, seeds int, draw func(seed uint64) scenario.Scenario) {
 	t.Helper()
-	scheme := simulation.NewScheme()
-	total := simulation.Counts{Excused: simulation.ExcuseCounts{}}
+	scheme := play.NewScheme()
+	total := judge.Counts{Excused: judge.ExcuseCounts{}}
 	for i := range seeds {
 		s := draw(*from + uint64(i))
 		result := runScenario(t, scheme, s, nil)
@@ -74,20 +77,20 @@ func runSeeds(t *testing.T, seeds int, draw func(seed uint64) simulation.Scenari
 			t.Fatalf("seed %d: %v", s.Seed, result.Failures)
 		}
 		if !*show {
-			s = simulation.Shorten(s, func(s simulation.Scenario) bool { return len(runScenario(t, scheme, s, nil).Failures) > 0 })
+			s = scenario.Shorten(s, func(s scenario.Scenario) bool { return len(runScenario(t, scheme, s, nil).Failures) > 0 })
 		}
-		trace := simulation.NewTrace()
-		runScenario(t, scheme, s, trace)
+		events := trace.New()
+		runScenario(t, scheme, s, events)
 		if *save != "" {
 			saveScenario(t, s)
 			return
 		}
-		t.Errorf("seed %d: %v\n%s\n%s", s.Seed, result.Failures, s, trace)
+		t.Errorf("seed %d: %v\n%s\n%s", s.Seed, result.Failures, s, events)
 	}
 	t.Logf("%d seeds: %+v", seeds, total)
 }
 
-func saveScenario(t *testing.T, s simulation.Scenario) {
+func saveScenario(t *testing.T, s scenario.Scenario) {
 	t.Helper()
 	raw, err := json.MarshalIndent(s, "", " ")
 	if err == nil {
@@ -104,20 +107,20 @@ func TestCorpus(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no corpus: %v", err)
 	}
-	scheme := simulation.NewScheme()
+	scheme := play.NewScheme()
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".json"), func(t *testing.T) {
 			raw, err := os.ReadFile(file)
 			if err != nil {
 				t.Fatal(err)
 			}
-			var s simulation.Scenario
+			var s scenario.Scenario
 			if err := json.Unmarshal(raw, &s); err != nil {
 				t.Fatal(err)
 			}
-			trace := simulation.NewTrace()
-			if failures := runScenario(t, scheme, s, trace).Failures; len(failures) > 0 {
-				t.Errorf("%v\n%s\n%s", failures, s, trace)
+			events := trace.New()
+			if failures := runScenario(t, scheme, s, events).Failures; len(failures) > 0 {
+				t.Errorf("%v\n%s\n%s", failures, s, events)
 			}
 		})
 	}
