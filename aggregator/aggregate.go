@@ -206,7 +206,7 @@ func (r *reconciler) stampCounts(_ context.Context, a *aggregation) (bool, error
 // settleReservations drops the reservations that the counts account for.
 func (r *reconciler) settleReservations(_ context.Context, a *aggregation) (bool, error) {
 	a.outcome.settled = quota.Settle(&a.cell.AdmissionHistory, func(r quota.Reservation) quota.Observation {
-		return a.observed.cutoff.settle(r, a.observed.stateOf(r))
+		return a.observed.cutoff.Settle(r, a.observed.stateOf(r))
 	})
 	if a.cell.Discount = ""; r.heartbeat.isStillStale(a.stored.Discount) {
 		a.cell.Discount = v1alpha1.DiscountStale

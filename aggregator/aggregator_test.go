@@ -18,6 +18,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/breakwater-k8s/breakwater/aggregator"
+	"github.com/breakwater-k8s/breakwater/aggregator/modes"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
@@ -35,7 +36,7 @@ type fixture struct {
 	scheme    *runtime.Scheme
 	namespace string
 	cell      string
-	trigger   aggregator.Trigger
+	trigger   modes.Trigger
 	// guardsIn is the namespace for node guards; empty is none.
 	guardsIn string
 	ofShares bool

@@ -4,6 +4,8 @@ import (
 	"iter"
 	"time"
 
+	"github.com/breakwater-k8s/breakwater/aggregator/modes"
+	"github.com/breakwater-k8s/breakwater/aggregator/stream"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/podhealth"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
@@ -14,7 +16,7 @@ type count struct {
 	aggregation v1alpha1.Aggregation
 	version     uint64
 	// cutoff is as of this version.
-	cutoff eventCutoff
+	cutoff modes.Cutoff
 	// podStates are the states of the pods of the open reservations. ended is since when the snapshot has shown the Absent ones as
 	// terminating or deleted, and those of ended relabels at their version, on the monotonic clock.
 	podStates map[quota.UIDHash]quota.Observation
@@ -38,7 +40,7 @@ type count struct {
 func (c *count) markUnseen(reservations iter.Seq[quota.Reservation], firstSeen func(quota.Reservation) (time.Time, bool)) {
 	for r := range reservations {
 		end, known := c.ended[r.Hash]
-		if seen, observed := firstSeen(r); known && observed && seen.After(end.Add(continueWithin)) {
+		if seen, observed := firstSeen(r); known && observed && seen.After(end.Add(stream.ContinueWithin)) {
 			if c.podStates[r.Hash] == quota.Absent {
 				c.podStates[r.Hash] = quota.Unobserved
 			} else {

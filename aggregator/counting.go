@@ -30,7 +30,7 @@ func (s *Snapshot) Count(
 	at := instant{wall: s.now()}
 	at.sinceCreation = s.sinceCreation() // the later it is read, the fewer pods count
 	c := newCounting(spec, earlier, at, s.protectors.labelBuffer)
-	c.result.version, c.result.cutoff = s.versions.stream, s.eventSettlement.cutoff()
+	c.result.version, c.result.cutoff = s.versions.stream, s.eventSettlement.Cutoff()
 	if behind := initial != nil && s.versions.stream < initial.version; behind {
 		s.versions.recordLiveList(initial.version)
 		c.initial = initial

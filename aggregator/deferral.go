@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/breakwater-k8s/breakwater/aggregator/conditions"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
@@ -64,7 +65,7 @@ func admitsTheSame(a, b *v1alpha1.PodProtector, cellID string) bool {
 func withoutNumbers(p *v1alpha1.PodProtector, cellID string) *v1alpha1.PodProtectorStatus {
 	p = withOwnCells(p)
 	p.Status.Summary = v1alpha1.Summary{EstimatedAvailable: p.Status.Summary.EstimatedAvailable}
-	p.Status.Conditions = withoutExcess(p.Status.Conditions)
+	p.Status.Conditions = conditions.WithoutExcess(p.Status.Conditions)
 	if cell := quota.CellOf(p, cellID); cell != nil {
 		a := &cell.Aggregation
 		a.TotalReplicas, a.AvailableReplicas, a.ReadyReplicas, a.RunningReplicas, a.ScheduledReplicas, a.CountedReplicas = 0, 0, 0, 0, 0, 0

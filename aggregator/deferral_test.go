@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/breakwater-k8s/breakwater/aggregator/conditions"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
@@ -144,7 +145,7 @@ func (w *deferringCell) round(t *rapid.T) {
 	if _, err := r.aggregate(t.Context(), w.key(), now); err != nil {
 		t.Fatal(err)
 	}
-	summarize(now, w.clock)
+	conditions.Summarize(now, w.clock)
 	if got, want := w.stored.Status, now.Status; got.Summary.EstimatedAvailable != want.Summary.EstimatedAvailable ||
 		got.DisruptionsAllowed != want.DisruptionsAllowed || !cmp.Equal(got.Conditions, want.Conditions) {
 		t.Fatalf("a write is deferred that changes the budget or a condition\nstored %+v\nnewest %+v", got, want)

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/breakwater-k8s/breakwater/aggregator/stream"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 	"github.com/breakwater-k8s/breakwater/internal/core/selectors"
@@ -36,19 +37,19 @@ func TestPodEndLongBeforeReservationSettlesNothing(t *testing.T) {
 		before time.Duration // how long the end was known before the reservation was observed
 		want   quota.Observation
 	}{
-		"a pod that was changed shortly before its relabel":         {labelled("web"), continueWithin, quota.Relabeled},
-		"a pod that was changed long before its relabel":            {labelled("web"), continueWithin + time.Second, quota.Alive},
-		"a pod that left coverage shortly before its relabel":       {labelled(""), continueWithin, quota.Relabeled},
-		"a pod that left coverage long before its relabel":          {labelled(""), continueWithin + time.Second, quota.Alive},
+		"a pod that was changed shortly before its relabel":         {labelled("web"), stream.ContinueWithin, quota.Relabeled},
+		"a pod that was changed long before its relabel":            {labelled("web"), stream.ContinueWithin + time.Second, quota.Alive},
+		"a pod that left coverage shortly before its relabel":       {labelled(""), stream.ContinueWithin, quota.Relabeled},
+		"a pod that left coverage long before its relabel":          {labelled(""), stream.ContinueWithin + time.Second, quota.Alive},
 		"a pod that goes after its reservation":                     {func(s *Snapshot) error { return s.Delete(terminating()) }, -time.Second, quota.Absent},
-		"a pod that went shortly before its reservation":            {func(s *Snapshot) error { return s.Delete(terminating()) }, continueWithin, quota.Absent},
-		"a pod that went long before its reservation":               {func(s *Snapshot) error { return s.Delete(terminating()) }, continueWithin + 1, quota.Unobserved},
-		"a pod that began to terminate shortly before":              {func(s *Snapshot) error { return s.Update(terminating()) }, continueWithin, quota.Absent},
-		"a pod that began to terminate long before its reservation": {func(s *Snapshot) error { return s.Update(terminating()) }, continueWithin + 1, quota.Unobserved},
+		"a pod that went shortly before its reservation":            {func(s *Snapshot) error { return s.Delete(terminating()) }, stream.ContinueWithin, quota.Absent},
+		"a pod that went long before its reservation":               {func(s *Snapshot) error { return s.Delete(terminating()) }, stream.ContinueWithin + 1, quota.Unobserved},
+		"a pod that began to terminate shortly before":              {func(s *Snapshot) error { return s.Update(terminating()) }, stream.ContinueWithin, quota.Absent},
+		"a pod that began to terminate long before its reservation": {func(s *Snapshot) error { return s.Update(terminating()) }, stream.ContinueWithin + 1, quota.Unobserved},
 		"a pod that a live list does not have long before": {func(s *Snapshot) error {
 			s.RecordUnlisted([]quota.UIDHash{hash}, 11)
 			return s.Delete(terminating())
-		}, continueWithin + 1, quota.Unobserved},
+		}, stream.ContinueWithin + 1, quota.Unobserved},
 		"a pod that is alive": {func(*Snapshot) error { return nil }, time.Hour, quota.Alive},
 	} {
 		t.Run(claim, func(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"sync/atomic"
-	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -14,11 +13,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	toolscache "k8s.io/client-go/tools/cache"
 
+	"github.com/breakwater-k8s/breakwater/aggregator/stream"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
@@ -43,14 +42,14 @@ type exemptions struct {
 func newExemptions(cell string, client kubernetes.Interface, objects metadata.Interface, enqueue func(in func(string) bool)) (*exemptions, error) {
 	e := &exemptions{cell: cell, enqueue: enqueue}
 	configurations := client.AdmissionregistrationV1().ValidatingWebhookConfigurations()
-	e.configurations = toolscache.NewSharedIndexInformer(clusters.Retrying(continuous(
+	e.configurations = toolscache.NewSharedIndexInformer(clusters.Retrying(stream.Source(
 		func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			return configurations.List(ctx, options)
 		},
 		configurations.Watch,
 	)), &admissionregistrationv1.ValidatingWebhookConfiguration{}, 0, toolscache.Indexers{})
 	namespaces := objects.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"})
-	e.namespaces = toolscache.NewSharedIndexInformer(clusters.Retrying(continuous(
+	e.namespaces = toolscache.NewSharedIndexInformer(clusters.Retrying(stream.Source(
 		func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			return namespaces.List(ctx, options)
 		},
@@ -71,27 +70,6 @@ func newExemptions(cell string, client kubernetes.Interface, objects metadata.In
 		}
 	}
 	return e, nil
-}
-
-// continuous returns a source that lists all objects again after a watch that broke off, as newStream does: an API server whose etcd was restored
-// continues the watch, and never shows that the restore has undone the label of a namespace.
-func continuous(
-	list func(context.Context, metav1.ListOptions) (runtime.Object, error), open func(context.Context, metav1.ListOptions) (watch.Interface, error),
-) *toolscache.ListWatch {
-	history := &continuity{now: time.Now}
-	return &toolscache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			options.ResourceVersion, options.ResourceVersionMatch = "", "" // always the newest (rule 5)
-			history.beginList()
-			listed, err := list(ctx, options)
-			err = history.pageRead(err)
-			history.endList(err)
-			return listed, err
-		},
-		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			return history.watch(ctx, options, open)
-		},
-	}
 }
 
 // addHandler calls changed with the object before and after each change; nil if it did not or does not exist.

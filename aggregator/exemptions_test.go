@@ -1,15 +1,11 @@
 package aggregator
 
 import (
-	"context"
 	"testing"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
@@ -59,30 +55,6 @@ func TestFirstCountWaitsForTheNamespaces(t *testing.T) {
 		if err != nil || got != c.want {
 			t.Errorf("%s: awaitNamespaces() = %v, %v, want %v", name, got, err, c.want)
 		}
-	}
-}
-
-// An API server whose etcd was restored to before the label continues a watch, and never shows that the label is missing.
-func TestNamespacesAreListedAgainAfterABrokenWatch(t *testing.T) {
-	source := continuous(
-		func(context.Context, metav1.ListOptions) (runtime.Object, error) {
-			return &metav1.PartialObjectMetadataList{}, nil
-		},
-		func(context.Context, metav1.ListOptions) (watch.Interface, error) { return watch.NewFake(), nil },
-	)
-	timeout := int64(300)
-	open := func() error {
-		_, err := source.WatchWithContext(t.Context(), metav1.ListOptions{ResourceVersion: "7", TimeoutSeconds: &timeout})
-		return err
-	}
-	if _, err := source.ListWithContext(t.Context(), metav1.ListOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := open(); err != nil {
-		t.Errorf("watch after a list: %v, want none", err)
-	}
-	if err := open(); !apierrors.IsResourceExpired(err) {
-		t.Errorf("watch after one that broke off: %v, want that its version has expired", err)
 	}
 }
 

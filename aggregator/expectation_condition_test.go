@@ -10,9 +10,15 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
 
+	"github.com/breakwater-k8s/breakwater/aggregator/conditions"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
+
+// tooLong is after which time a rollout is not the reason any more.
+const tooLong = 15 * time.Minute
+
+type change = func(*v1alpha1.PodProtector)
 
 // observedAt is when the protectors of these tests are observed.
 var observedAt = time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
@@ -68,7 +74,7 @@ func TestExpectationBelowPods(t *testing.T) {
 		"a surge of one pod is observed":                  {cells: []v1alpha1.PodProtectorCell{countedCell("a", 4, 3)}, changes: []change{observing(time.Minute)}, want: v1alpha1.ReasonObserving, since: time.Minute},
 		"twice as many pods for ten minutes are observed": {cells: []v1alpha1.PodProtectorCell{countedCell("a", 6, 3)}, changes: []change{observing(10 * time.Minute)}, want: v1alpha1.ReasonObserving, since: 10 * time.Minute},
 		"more pods for a quarter of an hour": {
-			cells: []v1alpha1.PodProtectorCell{shards}, changes: []change{observing(excessDelay)}, want: v1alpha1.ReasonMorePodsThanExpected, since: excessDelay,
+			cells: []v1alpha1.PodProtectorCell{shards}, changes: []change{observing(tooLong)}, want: v1alpha1.ReasonMorePodsThanExpected, since: tooLong,
 			words: []string{"available (3)", "expected (1: Prometheus/main has 1 in cell a)", "computed from 1", "at most 0 of 3 pods", "set spec.expectedReplicas", "select only the pods"},
 		},
 		"true stays true, since the first excess": {
@@ -117,7 +123,7 @@ func TestExpectationBelowPods(t *testing.T) {
 			changes: []change{observing(time.Minute)}, want: v1alpha1.ReasonObserving, since: time.Minute,
 		},
 		"pods of a stale cell do not count": {
-			cells: []v1alpha1.PodProtectorCell{countedCell("a", 6, 3)}, changes: []change{discount(v1alpha1.DiscountStale)},
+			cells: []v1alpha1.PodProtectorCell{countedCell("a", 6, 3)}, changes: []change{func(p *v1alpha1.PodProtector) { p.Status.Cells[0].Discount = v1alpha1.DiscountStale }},
 		},
 	} {
 		p := expectingProtector(c.cells...)
@@ -127,7 +133,7 @@ func TestExpectationBelowPods(t *testing.T) {
 		for i := range p.Status.Cells {
 			p.Status.Cells[i].Aggregation.CountedSpec = quota.CountedSpec(&p.Spec)
 		}
-		summarize(p, observedAt)
+		conditions.Summarize(p, observedAt)
 		got := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionExpectationBelowPods)
 		if got == nil || c.want == "" {
 			if got != nil || c.want != "" {
@@ -156,24 +162,24 @@ func TestExpectationBelowPods(t *testing.T) {
 func TestExcessIsWrittenOnlyAtItsBeginAndEnd(t *testing.T) {
 	p := expectingProtector(countedCell("a", 3, 1, expects("Prometheus", "main", 1)))
 	p.Status.Cells[0].Aggregation.CountedSpec = quota.CountedSpec(&p.Spec)
-	summarize(p, observedAt.Add(time.Millisecond))
-	if wait := excessObservation(p, observedAt); wait != excessDelay {
-		t.Errorf("excessObservation() = %s at first, want %s", wait, excessDelay)
+	conditions.Summarize(p, observedAt.Add(time.Millisecond))
+	if wait := conditions.ExcessObservation(p, observedAt); wait != tooLong {
+		t.Errorf("ExcessObservation() = %s at first, want %s", wait, tooLong)
 	}
-	for _, later := range []time.Duration{time.Second, excessDelay - time.Second} {
+	for _, later := range []time.Duration{time.Second, tooLong - time.Second} {
 		after := p.DeepCopy()
-		summarize(after, observedAt.Add(later))
+		conditions.Summarize(after, observedAt.Add(later))
 		if !isUnchanged(p, after, "a") {
 			t.Errorf("after %s, the status changed from %+v to %+v, want no change", later, p.Status, after.Status)
 		}
 	}
 	due := p.DeepCopy()
-	summarize(due, observedAt.Add(excessDelay))
+	conditions.Summarize(due, observedAt.Add(tooLong))
 	if isUnchanged(p, due, "a") || admitsTheSame(p, due, "a") {
-		t.Errorf("after %s, the write of %+v is not needed or deferred, want it at once", excessDelay, due.Status.Conditions)
+		t.Errorf("after %s, the write of %+v is not needed or deferred, want it at once", tooLong, due.Status.Conditions)
 	}
-	if wait := excessObservation(due, observedAt.Add(excessDelay)); wait != 0 {
-		t.Errorf("excessObservation() = %s when the condition is true, want 0", wait)
+	if wait := conditions.ExcessObservation(due, observedAt.Add(tooLong)); wait != 0 {
+		t.Errorf("ExcessObservation() = %s when the condition is true, want 0", wait)
 	}
 	recorder := events.NewFakeRecorder(2)
 	emitter := &protectorEvents{cell: "a", recorder: recorder}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/util/workqueue"
 
+	"github.com/breakwater-k8s/breakwater/aggregator/modes"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/core/scope"
@@ -37,7 +38,7 @@ type leadership struct {
 	deadlines  *reservationDeadlines
 	initial    *initialCounts
 	heartbeat  *cellHeartbeat
-	trigger    *updateTrigger
+	trigger    *modes.UpdateTrigger
 	// exemptions determine which namespaces are exempt, and label the others; nil if that is not reported.
 	exemptions *exemptions
 	// ignoredLabels finds workloads whose label has no effect; nil if that is not reported.
@@ -158,8 +159,8 @@ func (a *Aggregator) assemble(
 		options: a.options, trimmedPods: a.trimmedPods, metadataClient: a.metadataClient, metrics: a.metrics, ownership: owned,
 		snapshot: snapshot, queue: queue, enqueuer: enqueuer, rounds: enqueuer.rounds, entries: entries, deadlines: deadlines, initial: initial,
 		heartbeat: heartbeat, stop: stop, log: log,
-		trigger: &updateTrigger{
-			options: a.options.Trigger, cell: cell, clientset: a.cellClientset, eventSettlement: snapshot.eventSettlement, now: a.now, log: log,
+		trigger: &modes.UpdateTrigger{
+			Options: a.options.Trigger, Cell: cell, Clientset: a.cellClientset, EventSettlement: snapshot.eventSettlement, Now: a.now, Log: log,
 		},
 	}
 	l.published = newGuardPublisher(a, state, owned, entries, log)
@@ -198,8 +199,8 @@ func endReason(ctx context.Context) string {
 func (l *leadership) applyCell(cell *v1alpha1.Cell) {
 	l.cell.Store(cell)
 	l.deadlines.admission.Store(int64(cell.Spec.AdmissionDeadlineOrDefault()))
-	l.snapshot.eventSettlement.setMode(cell.Spec.Settlement)
-	l.trigger.labels.Store(matchingLabels(cell.Spec.PodSelector))
+	l.snapshot.eventSettlement.SetMode(cell.Spec.Settlement)
+	l.trigger.SetSelector(cell.Spec.PodSelector)
 	l.heartbeat.mustProbe.Store(cell.Spec.WhenStale == v1alpha1.WhenStaleDiscount)
 	if cell.DeletionTimestamp != nil {
 		l.entries.startDraining()
@@ -215,7 +216,7 @@ func (l *leadership) run(ctx context.Context) {
 	case <-l.snapshot.listed:
 		l.enqueuer.enqueueAll(allNamespaces)
 		running.Go(func() { l.heartbeat.run(ctx) })
-		running.Go(func() { l.trigger.run(ctx) })
+		running.Go(func() { l.trigger.Run(ctx) })
 		running.Go(func() { l.published.run(ctx) })
 		running.Go(func() { l.reconciler.shares.run(ctx, l.queue.Add) })
 		running.Go(func() { l.answers.run(ctx) })

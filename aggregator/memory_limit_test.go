@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/breakwater-k8s/breakwater/aggregator/stream"
 )
 
 // largePod returns a pod whose labels take bytes bytes.
@@ -18,7 +20,7 @@ func largePod(name string, bytes int) *corev1.Pod {
 }
 
 func TestEndlessListFails(t *testing.T) {
-	most, pages := newMemoryLimit("pods", 1<<20), 0
+	most, pages := stream.NewMemoryLimit("pods", 1<<20), 0
 	endless := func(context.Context, metav1.ListOptions) (*corev1.PodList, error) {
 		pages++
 		page := &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "1", Continue: "more"}}
@@ -29,7 +31,7 @@ func TestEndlessListFails(t *testing.T) {
 	}
 	for range 2 { // each list restarts the count
 		pages = 0
-		_, err := listStripped(t.Context(), metav1.ListOptions{}, stripping(0), most.wrapList(endless))
+		_, err := listStripped(t.Context(), metav1.ListOptions{}, stripping(0), most.WrapList(endless))
 		if err == nil || !strings.Contains(err.Error(), "more pods than a cluster can have") || pages < 5 || pages > 15 {
 			t.Errorf("the list ends after %d pages with error %v, want an error about pods after some 10 pages", pages, err)
 		}
@@ -69,12 +71,12 @@ func TestEndlessWatchFails(t *testing.T) {
 		{"pods that change and are huge", changes(watch.Modified, 100, 100<<10), true},
 	} {
 		t.Run(test.claim, func(t *testing.T) {
-			most, source := newMemoryLimit("pods", 1<<20), watch.NewFakeWithChanSize(len(test.events), false)
+			most, source := stream.NewMemoryLimit("pods", 1<<20), watch.NewFakeWithChanSize(len(test.events), false)
 			for _, event := range test.events {
 				source.Action(event.Type, event.Object)
 			}
 			source.Stop()
-			w, err := most.wrapWatch(func(context.Context, metav1.ListOptions) (watch.Interface, error) { return source, nil })(t.Context(), metav1.ListOptions{})
+			w, err := most.WrapWatch(func(context.Context, metav1.ListOptions) (watch.Interface, error) { return source, nil })(t.Context(), metav1.ListOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	"github.com/breakwater-k8s/breakwater/aggregator/stream"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
@@ -70,15 +71,15 @@ type nodeStore struct {
 	*nodes
 	source  metadata.ResourceInterface
 	labels  []string
-	history continuity
-	limit   *memoryLimit
+	history stream.Continuity
+	limit   *stream.MemoryLimit
 	log     logr.Logger
 }
 
 // run watches until ctx ends. The store logs each problem once itself; the reflector would log every attempt.
 func (s *nodeStore) run(ctx context.Context) {
 	silent := logr.Discard()
-	s.history, s.limit = continuity{now: time.Now}, newMemoryLimit("nodes", metadataLimitBytes)
+	s.history, s.limit = stream.Continuity{Now: time.Now}, stream.NewMemoryLimit("nodes", stream.MetadataLimitBytes)
 	source := &cache.ListWatch{ListWithContextFunc: s.list, WatchFuncWithContext: s.watch}
 	cache.NewReflectorWithOptions(source, &metav1.PartialObjectMetadata{}, s, cache.ReflectorOptions{
 		Name: "nodes", Logger: &silent, Backoff: &nodesBackoff,
@@ -87,7 +88,7 @@ func (s *nodeStore) run(ctx context.Context) {
 
 func (s *nodeStore) list(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 	strip := func(node *metav1.PartialObjectMetadata) { *node = *s.strip(node) }
-	listed, err := listMetadata(ctx, options, &s.history, s.limit, s.source.List, strip)
+	listed, err := stream.ListMetadata(ctx, options, &s.history, s.limit, s.source.List, strip)
 	if err != nil {
 		s.handleFailure(ctx, err)
 	}
@@ -95,13 +96,13 @@ func (s *nodeStore) list(ctx context.Context, options metav1.ListOptions) (runti
 }
 
 func (s *nodeStore) watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-	w, err := s.history.watch(ctx, options, s.limit.wrapWatch(s.source.Watch))
+	w, err := s.history.Watch(ctx, options, s.limit.WrapWatch(s.source.Watch))
 	switch {
 	case err == nil:
 		if s.recordSuccess() {
 			s.log.Info("Resumed reading nodes")
 		}
-	case !startsWithList(options) || apierrors.IsForbidden(err):
+	case !stream.StartsWithList(options) || apierrors.IsForbidden(err):
 		s.handleFailure(ctx, err) // an API server that cannot stream lists gets a list request instead
 	}
 	return w, err

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 
+	"github.com/breakwater-k8s/breakwater/aggregator/stream"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
@@ -92,7 +93,7 @@ func TestNodeStreamFollowsAPIServer(t *testing.T) {
 		t.Run(map[bool]string{false: "streamed", true: "paged"}[paged], func(t *testing.T) {
 			plane := kubernetes.NewForConfigOrDie(testplane.Config(t))
 			prefix := testplane.Namespace(t)
-			zones := makeNodes(t, plane, prefix, metadataPage+10)
+			zones := makeNodes(t, plane, prefix, stream.MetadataPage+10)
 			requests, cut := &recorder{refuseStreams: paged}, (*partition)(nil)
 			cell := testplane.Config(t)
 			cell.Wrap(func(next http.RoundTripper) http.RoundTripper {
@@ -155,7 +156,7 @@ func (r *recorder) checkPages(t *testing.T, paged bool) {
 	for _, requests := range r.requests {
 		if requests.Get("watch") == "" {
 			pages++
-			if requests.Get("limit") != fmt.Sprint(metadataPage) {
+			if requests.Get("limit") != fmt.Sprint(stream.MetadataPage) {
 				t.Errorf("listed by %v, want a page", requests)
 			}
 		}

@@ -98,7 +98,7 @@ func (po *podObserver) observe(
 	}
 	deadline, now := po.deadlines.admissionDeadline(), po.monotonic()
 	passed := func(r quota.Reservation) bool { return deadlines.HasPassed(r, deadline, now) }
-	doubtful := po.needingLiveRead(ctx, p, &o, o.cutoff.exact(reservations), passed)
+	doubtful := po.needingLiveRead(ctx, p, &o, o.cutoff.Exact(reservations), passed)
 	if len(doubtful) == 0 {
 		return o, true, nil
 	}

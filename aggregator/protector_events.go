@@ -52,3 +52,12 @@ func (e *protectorEvents) emitSpread(before, after *v1alpha1.PodProtector) {
 		e.recorder.Eventf(after, nil, corev1.EventTypeNormal, v1alpha1.ConditionSpreadSatisfied, "Conclude", "%s", clusters.EventNote(is.Message))
 	}
 }
+
+// emitExpectation emits an event when the written status reports that the expectation is too low. Only one of the aggregators has written it.
+func (e *protectorEvents) emitExpectation(before, after *v1alpha1.PodProtector) {
+	is := meta.FindStatusCondition(after.Status.Conditions, v1alpha1.ConditionExpectationBelowPods)
+	if is == nil || is.Status != metav1.ConditionTrue || meta.IsStatusConditionTrue(before.Status.Conditions, is.Type) {
+		return
+	}
+	e.recorder.Eventf(after, nil, corev1.EventTypeWarning, is.Reason, "Conclude", "%s", clusters.EventNote(is.Message))
+}

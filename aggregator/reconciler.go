@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 
+	"github.com/breakwater-k8s/breakwater/aggregator/conditions"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
@@ -117,7 +118,7 @@ func (r *reconciler) write(ctx context.Context, key types.NamespacedName, p *v1a
 	} else if stepErr != nil {
 		work.settled = quota.Settled{}
 	}
-	summarize(p, r.clock.now())
+	conditions.Summarize(p, r.clock.now())
 	r.metrics.spread.record(key, p)
 	if work.settled.HasAny() || work.becameAvailable || !isUnchanged(before, p, r.cell) {
 		if wait := r.deferral.wait(before, p, &work); wait > 0 {
@@ -229,14 +230,14 @@ func (r *reconciler) requeue(key types.NamespacedName, p *v1alpha1.PodProtector,
 	if !work.nextAvailable.IsZero() {
 		r.queue.AddAfter(key, max(work.nextAvailable.Sub(r.clock.now()), 0))
 	}
-	awaitsEvent := r.snapshot.eventSettlement.await(key, quota.CellOf(p, r.cell), aggregationRate(p))
+	awaitsEvent := r.snapshot.eventSettlement.Await(key, quota.CellOf(p, r.cell), aggregationRate(p))
 	if next, ok := r.deadlines.of(key).Next(r.deadlines.admissionDeadline()); ok && !awaitsEvent {
 		r.queue.AddAfter(key, max(next.Sub(r.monotonic()), atLeast))
 	}
 	if work.wait > 0 {
 		r.queue.AddAfter(key, work.wait)
 	}
-	if wait := excessObservation(p, r.clock.now()); wait > 0 {
+	if wait := conditions.ExcessObservation(p, r.clock.now()); wait > 0 {
 		r.queue.AddAfter(key, max(wait, atLeast))
 	}
 	if work.retry {

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/breakwater-k8s/breakwater/aggregator"
+	"github.com/breakwater-k8s/breakwater/aggregator/modes"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
@@ -62,7 +62,7 @@ func TestAnyEventEndsReservationsInModeClock(t *testing.T) {
 
 func TestUpdateTriggerEndsReservationsWithoutEvents(t *testing.T) {
 	l := newFixture(t)
-	l.trigger = aggregator.Trigger{Namespace: l.namespace, Every: time.Second}
+	l.trigger = modes.Trigger{Namespace: l.namespace, Every: time.Second}
 	l.createCellOf(v1alpha1.SettlementStatus)
 	l.createProtector(func(*v1alpha1.PodProtectorSpec) {})
 	pod := l.createPod("web-0", true)

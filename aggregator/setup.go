@@ -28,6 +28,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"github.com/breakwater-k8s/breakwater/aggregator/modes"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing"
@@ -58,7 +59,7 @@ type Options struct {
 	// Workers is how many protectors are processed at the same time.
 	Workers int
 	// Trigger causes events in a cell of mode Clock or Status; the zero value disables it.
-	Trigger Trigger
+	Trigger modes.Trigger
 	// Shares reaches the shares of the cell in its cluster, whose watch must see them all; nil gives the cell no shares.
 	Shares cluster.Cluster
 	// OfShares makes the aggregator count for shares of the cell, and for nothing else. Its core is the cluster of the cell then.

@@ -84,7 +84,7 @@ func (l *leadership) runShard(ctx context.Context) {
 	running.Go(func() { l.slots.stream(ctx) })
 	running.Go(func() { l.watchNodes(ctx) })
 	running.Go(func() { l.slots.maintain(ctx) })
-	running.Go(func() { l.trigger.run(ctx) })
+	running.Go(func() { l.trigger.Run(ctx) })
 	running.Go(func() { l.published.run(ctx) })
 	running.Go(func() { l.reconciler.exemptions.run(ctx) })
 	running.Go(func() { l.ignoredLabels.run(ctx) })

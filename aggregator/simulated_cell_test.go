@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
+	"github.com/breakwater-k8s/breakwater/aggregator/conditions"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/podhealth"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
@@ -259,7 +260,7 @@ func (w *simulatedCell) beginAggregation(l *leader) error {
 	if _, err := l.reconciler.aggregate(context.Background(), w.key(), p); err != nil {
 		return err
 	}
-	summarize(p, l.reconciler.clock.now())
+	conditions.Summarize(p, l.reconciler.clock.now())
 	w.pending = append(w.pending, pendingWrite{at: w.storedVersion, new: p})
 	return nil
 }

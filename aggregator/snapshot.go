@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/breakwater-k8s/breakwater/aggregator/modes"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
@@ -21,7 +22,7 @@ type Snapshot struct {
 	now, monotonic func() time.Time
 	createdAt      time.Time
 	// eventSettlement records the stream's events for the settlement modes other than Exact.
-	eventSettlement *eventSettlement
+	eventSettlement *modes.EventSettlement
 	// filter determines which pods of the stream belong to the snapshot.
 	filter *streamFilter
 	// listed is closed when the first list was received.
@@ -46,7 +47,7 @@ func newSnapshot(
 		now:             now,
 		monotonic:       monotonic,
 		createdAt:       monotonic(),
-		eventSettlement: newEventSettlement(notifyProtector, now),
+		eventSettlement: modes.New(notifyProtector, now),
 		listed:          make(chan struct{}),
 		versions:        &snapshotVersions{onRewind: onRewind},
 		protectors:      newProtectorIndex(),
@@ -115,7 +116,7 @@ func (s *Snapshot) event(obj any, apply func(*corev1.Pod)) error {
 	}
 	apply(p)
 	s.removed.checkReappeared()
-	s.eventSettlement.record(p)
+	s.eventSettlement.Record(p)
 	return nil
 }
 

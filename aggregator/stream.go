@@ -14,6 +14,8 @@ import (
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/pager"
+
+	"github.com/breakwater-k8s/breakwater/aggregator/stream"
 )
 
 // streamBackoff is the retry backoff of the stream after its API server was unreachable. It is short because returned
@@ -30,17 +32,17 @@ var streamBackoff = wait.Backoff{ //nolint:gochecknoglobals // effectively a con
 // and strips its pods one by one; see Snapshot.Transformer. With an API server that cannot do that it uses listStripped,
 // and watches from there.
 func newStream(cell corev1client.PodsGetter, snapshot *Snapshot, log logr.Logger) *cache.Reflector {
-	pods, history := cell.Pods(metav1.NamespaceAll), &continuity{now: time.Now}
-	limit := newMemoryLimit("pods", podsLimitBytes)
+	pods, history := cell.Pods(metav1.NamespaceAll), &stream.Continuity{Now: time.Now}
+	limit := stream.NewMemoryLimit("pods", stream.PodsLimitBytes)
 	source := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			history.beginList()
-			listed, err := listStripped(ctx, options, stripping(snapshot.sinceCreation()), limit.wrapList(snapshot.filter.filterList(history.wrapList(pods.List))))
-			history.endList(err)
+			history.BeginList()
+			listed, err := listStripped(ctx, options, stripping(snapshot.sinceCreation()), limit.WrapList(snapshot.filter.filterList(history.WrapList(pods.List))))
+			history.EndList(err)
 			return listed, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			return history.watch(ctx, options, limit.wrapWatch(snapshot.filter.filterWatch(pods.Watch)))
+			return history.Watch(ctx, options, limit.WrapWatch(snapshot.filter.filterWatch(pods.Watch)))
 		},
 	}
 	return cache.NewReflectorWithOptions(source, &corev1.Pod{}, snapshot, cache.ReflectorOptions{

@@ -9,6 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/breakwater-k8s/breakwater/aggregator/modes"
+	"github.com/breakwater-k8s/breakwater/aggregator/stream"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/core/scope"
 	"github.com/breakwater-k8s/breakwater/internal/sharding/slot"
@@ -21,7 +23,7 @@ type streamFilter struct {
 	// slots is the subset of them that the snapshot keeps; nil is all.
 	slots *slotSubset
 	// eventSettlement may need the events of other pods too.
-	eventSettlement *eventSettlement
+	eventSettlement *modes.EventSettlement
 	// mu is the mutex of the snapshot, which guards slots. The methods of streamFilter lock it. The snapshot holds it where it uses slots.
 	mu *sync.Mutex
 }
@@ -82,14 +84,14 @@ func (f *streamFilter) filterWatch(
 		if err != nil {
 			return nil, err
 		}
-		return clusters.FilterWatch(w, slotFilter(startsWithList(options), f.isFiltered)), nil
+		return clusters.FilterWatch(w, slotFilter(stream.StartsWithList(options), f.isFiltered)), nil
 	}
 }
 
 // isFiltered reports whether an event is of a pod that the snapshot does not keep and that carries no other information.
 func (f *streamFilter) isFiltered(event watch.Event, listing bool) bool {
 	p, ok := event.Object.(*corev1.Pod)
-	if !ok || event.Type == watch.Bookmark || !listing && f.eventSettlement.isActive() {
+	if !ok || event.Type == watch.Bookmark || !listing && f.eventSettlement.IsActive() {
 		return false
 	}
 	f.mu.Lock()

@@ -19,6 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
 
+	"github.com/breakwater-k8s/breakwater/aggregator/modes"
+	"github.com/breakwater-k8s/breakwater/aggregator/stream"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/largecluster"
 )
@@ -70,7 +72,7 @@ type usedParts struct {
 }
 
 func usedPartsOf(p *corev1.Pod) usedParts {
-	return usedParts{*strip(p), p.Labels, latestTime(p), sizeOf(p), p.Name, p.Namespace, p.ResourceVersion, p.UID, p.Annotations[metav1.InitialEventsAnnotationKey]}
+	return usedParts{*strip(p), p.Labels, modes.LatestTime(p), stream.SizeOf(p), p.Name, p.Namespace, p.ResourceVersion, p.UID, p.Annotations[metav1.InitialEventsAnnotationKey]}
 }
 
 func TestTrimmedPodCountsLikeWholePod(t *testing.T) {

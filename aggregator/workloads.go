@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/metadata"
 	toolscache "k8s.io/client-go/tools/cache"
 
+	"github.com/breakwater-k8s/breakwater/aggregator/stream"
 	"github.com/breakwater-k8s/breakwater/internal/core/workload"
 )
 
@@ -266,19 +267,19 @@ func hasChanged(kind schema.GroupKind, before, after *metav1.PartialObjectMetada
 // server whose etcd was restored continues the watch, and never shows what the restore has undone. The replicas that a workload requested
 // in the lost history would be expected for ever.
 func (w *workloads) source(resource schema.GroupVersionResource) *toolscache.ListWatch {
-	kind, history := w.metadata.Resource(resource), &continuity{now: time.Now}
-	limit := newMemoryLimit(resource.Resource, metadataLimitBytes)
+	kind, history := w.metadata.Resource(resource), &stream.Continuity{Now: time.Now}
+	limit := stream.NewMemoryLimit(resource.Resource, stream.MetadataLimitBytes)
 	strip := func(whole *metav1.PartialObjectMetadata) { *whole = *stripped(whole) }
 	return &toolscache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			w.beginList(resource)
-			return listMetadata(ctx, options, history, limit, kind.List, strip)
+			return stream.ListMetadata(ctx, options, history, limit, kind.List, strip)
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			if startsWithList(options) {
+			if stream.StartsWithList(options) {
 				w.beginList(resource)
 			}
-			return history.watch(ctx, options, limit.wrapWatch(kind.Watch))
+			return history.Watch(ctx, options, limit.WrapWatch(kind.Watch))
 		},
 	}
 }

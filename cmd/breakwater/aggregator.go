@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/breakwater-k8s/breakwater/aggregator"
+	"github.com/breakwater-k8s/breakwater/aggregator/modes"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/sharding/members"
 	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing"
@@ -34,7 +35,7 @@ type aggregatorFlags struct {
 	leaseDuration time.Duration
 	heartbeat     time.Duration
 	workers       int
-	trigger       aggregator.Trigger
+	trigger       modes.Trigger
 	allCells      bool
 	nodeGuard     bool
 	guardsIn      string

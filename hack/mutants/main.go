@@ -76,7 +76,8 @@ func proofs() []proof {
 	return append(shareProofs(), []proof{
 		{properties, []string{
 			"./internal/core/quota", "./internal/sharding/slot", "./internal/core/podhealth", "./internal/core/policy", "./internal/clusters",
-			"./aggregator", "./webhook", "./webhook/register", "./webhook/wake",
+			"./aggregator", "./aggregator/conditions", "./aggregator/modes", "./aggregator/stream",
+			"./webhook", "./webhook/register", "./webhook/wake",
 			"./internal/core/brake", "./controllers/brake", "./controllers/keeper", "./controllers/generator", "./controllers/inventory", "./controllers/topology",
 			"./internal/core/removal", "./internal/core/podhold", "./internal/nodeguard", "./internal/core/succession", "./internal/core/workload",
 		}, anyOf(propertiesList)},

@@ -57,7 +57,7 @@ func TestFunctionsNamedInTheRulesTableExist(t *testing.T) {
 	}
 	declared := regexp.MustCompile(`(?m)^func (?:\(\w+ \*?(\w+)\) )?(\w+)`)
 	exists := map[string]bool{}
-	for _, pattern := range []string{"aggregator", "webhook", "webhook/*", "controllers/*", "internal/clusters", "internal/core/*"} {
+	for _, pattern := range []string{"aggregator", "aggregator/*", "webhook", "webhook/*", "controllers/*", "internal/clusters", "internal/core/*"} {
 		files, err := filepath.Glob(filepath.Join(root, pattern, "*.go"))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("no Go files in %s: %v", pattern, err)

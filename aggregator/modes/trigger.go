@@ -1,4 +1,4 @@
-package aggregator
+package modes
 
 import (
 	"context"
@@ -31,24 +31,24 @@ type Trigger struct {
 // triggerCondition is the condition that is changed. The mode Status uses the timestamps of conditions.
 const triggerCondition = "breakwater.dev/update-trigger"
 
-// updateTrigger changes the trigger pod of a cell.
-type updateTrigger struct {
-	options         Trigger
-	cell            string
-	clientset       kubernetes.Interface
-	eventSettlement *eventSettlement
+// UpdateTrigger changes the trigger pod of a cell.
+type UpdateTrigger struct {
+	Options         Trigger
+	Cell            string
+	Clientset       kubernetes.Interface
+	EventSettlement *EventSettlement
 	// labels are those of the pod, as the Cell requires them as of the last heartbeat.
 	labels atomic.Pointer[map[string]string]
-	now    func() time.Time
-	log    logr.Logger
+	Now    func() time.Time
+	Log    logr.Logger
 }
 
-// run changes the pod whenever a protector waits for an event, until ctx ends.
-func (t *updateTrigger) run(ctx context.Context) {
-	if t.options.Namespace == "" {
+// Run changes the pod whenever a protector waits for an event, until ctx ends.
+func (t *UpdateTrigger) Run(ctx context.Context) {
+	if t.Options.Namespace == "" {
 		return
 	}
-	tick := time.NewTicker(t.options.Every)
+	tick := time.NewTicker(t.Options.Every)
 	defer tick.Stop()
 	for {
 		select {
@@ -56,20 +56,20 @@ func (t *updateTrigger) run(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		if !t.eventSettlement.needsEvent() {
+		if !t.EventSettlement.needsEvent() {
 			continue
 		}
 		if err := t.change(ctx); err != nil && ctx.Err() == nil {
-			t.log.Error(err, "Failed to change the update trigger", "namespace", t.options.Namespace)
+			t.Log.Error(err, "Failed to change the update trigger", "namespace", t.Options.Namespace)
 		}
 	}
 }
 
 // change changes the trigger pod, or creates it: a user may have deleted it.
-func (t *updateTrigger) change(ctx context.Context) error {
-	pods := t.clientset.CoreV1().Pods(t.options.Namespace)
+func (t *UpdateTrigger) change(ctx context.Context) error {
+	pods := t.Clientset.CoreV1().Pods(t.Options.Namespace)
 	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []map[string]any{{
-		"type": triggerCondition, "status": "True", "lastTransitionTime": metav1.NewTime(t.now()),
+		"type": triggerCondition, "status": "True", "lastTransitionTime": metav1.NewTime(t.Now()),
 	}}}})
 	if err != nil {
 		return err
@@ -84,7 +84,10 @@ func (t *updateTrigger) change(ctx context.Context) error {
 	return nil
 }
 
-func (t *updateTrigger) podName() string { return "breakwater-update-trigger-" + t.cell }
+func (t *UpdateTrigger) podName() string { return "breakwater-update-trigger-" + t.Cell }
+
+// SetSelector sets the selector of the cell's pods. It must be called before run.
+func (t *UpdateTrigger) SetSelector(s *v1alpha1.PodSelector) { t.labels.Store(matchingLabels(s)) }
 
 // matchingLabels returns labels that a selector matches, if it can construct them: the trigger of a cell that a selector defines must be one of
 // its pods.
@@ -106,11 +109,11 @@ func matchingLabels(s *v1alpha1.PodSelector) *map[string]string {
 }
 
 // pod returns a pod that is never scheduled, and costs nothing but its object.
-func (t *updateTrigger) pod() *corev1.Pod {
+func (t *UpdateTrigger) pod() *corev1.Pod {
 	noToken := false
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: t.podName(), Namespace: t.options.Namespace, Labels: *t.labels.Load(),
+			Name: t.podName(), Namespace: t.Options.Namespace, Labels: *t.labels.Load(),
 			Annotations: map[string]string{
 				policy.LabelManagedBy:  "breakwater-aggregator",
 				"breakwater.dev/about": "Breakwater changes this pod to cause an event; see docs/concepts/settlement.md.",

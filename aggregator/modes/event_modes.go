@@ -1,4 +1,4 @@
-package aggregator
+package modes
 
 import (
 	"time"
@@ -27,16 +27,16 @@ func (m *clockMode) latest() time.Time  { return m.received }
 type statusMode struct{ reported time.Time }
 
 func (m *statusMode) record(p *corev1.Pod) {
-	if at := latestTime(p); at.After(m.reported) {
+	if at := LatestTime(p); at.After(m.reported) {
 		m.reported = at
 	}
 }
 
 func (m *statusMode) latest() time.Time { return m.reported }
 
-// latestTime returns the latest timestamp of a change in a pod: its creation, the start of its deletion, or a change of its
+// LatestTime returns the latest timestamp of a change in a pod: its creation, the start of its deletion, or a change of its
 // conditions.
-func latestTime(p *corev1.Pod) time.Time {
+func LatestTime(p *corev1.Pod) time.Time {
 	latest := p.CreationTimestamp.Time
 	later := func(at time.Time) {
 		if at.After(latest) {

@@ -1,4 +1,4 @@
-package aggregator
+package stream
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 )
 
@@ -15,7 +16,7 @@ import (
 type fakeStream struct {
 	*testing.T
 	now      time.Time
-	stream   *continuity
+	stream   *Continuity
 	requests []metav1.ListOptions
 }
 
@@ -23,7 +24,7 @@ func (c *fakeStream) passTime(d time.Duration) { c.now = c.now.Add(d) }
 
 // open opens a watch, which the API server answers after a delay.
 func (c *fakeStream) open(options metav1.ListOptions, failure error, delay time.Duration) error {
-	_, err := c.stream.watch(c.Context(), options, func(_ context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	_, err := c.stream.Watch(c.Context(), options, func(_ context.Context, options metav1.ListOptions) (watch.Interface, error) {
 		c.requests = append(c.requests, options)
 		c.passTime(delay)
 		return watch.NewFake(), failure
@@ -81,20 +82,20 @@ func TestStreamResumesOnlyWithSameHistory(t *testing.T) {
 			}, false},
 		"a list by pages is followed by a watch": {
 			func(c *fakeStream) {
-				c.stream.beginList()
+				c.stream.BeginList()
 				page(c)
 				c.passTime(20 * time.Second)
 				page(c)
-				c.stream.endList(nil)
+				c.stream.EndList(nil)
 			}, true},
 		"a list by pages is not when the process was stopped after it": {
-			func(c *fakeStream) { c.stream.beginList(); page(c); c.stream.endList(nil); c.passTime(time.Minute) }, false},
-		"a list that failed is not":       {func(c *fakeStream) { c.stream.beginList(); c.stream.endList(cut) }, false},
+			func(c *fakeStream) { c.stream.BeginList(); page(c); c.stream.EndList(nil); c.passTime(time.Minute) }, false},
+		"a list that failed is not":       {func(c *fakeStream) { c.stream.BeginList(); c.stream.EndList(cut) }, false},
 		"no watch continues from nothing": {func(*fakeStream) {}, false},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			c := &fakeStream{T: t, now: time.Unix(0, 0)}
-			c.stream = &continuity{now: func() time.Time { return c.now }}
+			c.stream = &Continuity{Now: func() time.Time { return c.now }}
 			test.before(c)
 			before := len(c.requests)
 			err := c.open(further, nil, 0)
@@ -102,7 +103,7 @@ func TestStreamResumesOnlyWithSameHistory(t *testing.T) {
 				t.Errorf("watch() continued: %t, want %t; error %v", continued, test.continues, err)
 			}
 			for _, options := range c.requests {
-				if startsWithList(options) && options.ResourceVersion != "" {
+				if StartsWithList(options) && options.ResourceVersion != "" {
 					t.Errorf("watch() asked for a list of version %q, want the newest", options.ResourceVersion)
 				}
 			}
@@ -113,8 +114,8 @@ func TestStreamResumesOnlyWithSameHistory(t *testing.T) {
 // Pages that were read before and after a long pause may be of two histories with the same version.
 func TestListWithDistantPagesFails(t *testing.T) {
 	now, cut := time.Unix(0, 0), errors.New("cut")
-	c := &continuity{now: func() time.Time { return now }}
-	c.beginList()
+	c := &Continuity{Now: func() time.Time { return now }}
+	c.BeginList()
 	for _, step := range []struct {
 		after         time.Duration
 		failure, want error
@@ -124,8 +125,32 @@ func TestListWithDistantPagesFails(t *testing.T) {
 			t.Errorf("pageRead() after %s returned %v, want %v", step.after, err, step.want)
 		}
 	}
-	c.beginList()
+	c.BeginList()
 	if err := c.pageRead(nil); err != nil {
 		t.Errorf("pageRead() of the next list returned %v, want none", err)
+	}
+}
+
+// An API server whose etcd was restored to before the label continues a watch, and never shows that the label is missing.
+func TestNamespacesAreListedAgainAfterABrokenWatch(t *testing.T) {
+	source := Source(
+		func(context.Context, metav1.ListOptions) (runtime.Object, error) {
+			return &metav1.PartialObjectMetadataList{}, nil
+		},
+		func(context.Context, metav1.ListOptions) (watch.Interface, error) { return watch.NewFake(), nil },
+	)
+	timeout := int64(300)
+	open := func() error {
+		_, err := source.WatchWithContext(t.Context(), metav1.ListOptions{ResourceVersion: "7", TimeoutSeconds: &timeout})
+		return err
+	}
+	if _, err := source.ListWithContext(t.Context(), metav1.ListOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := open(); err != nil {
+		t.Errorf("watch after a list: %v, want none", err)
+	}
+	if err := open(); !apierrors.IsResourceExpired(err) {
+		t.Errorf("watch after one that broke off: %v, want that its version has expired", err)
 	}
 }

@@ -1,4 +1,4 @@
-package aggregator
+package conditions
 
 import (
 	"fmt"
@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -121,8 +120,8 @@ func statedExpectations(p *v1alpha1.PodProtector) (all []string) {
 	return all
 }
 
-// excessObservation returns after which time the condition becomes true without another event; 0 if it does not.
-func excessObservation(p *v1alpha1.PodProtector, now time.Time) time.Duration {
+// ExcessObservation returns after which time the condition becomes true without another event; 0 if it does not.
+func ExcessObservation(p *v1alpha1.PodProtector, now time.Time) time.Duration {
 	stored := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionExpectationBelowPods)
 	if stored == nil || stored.Reason != v1alpha1.ReasonObserving {
 		return 0
@@ -130,9 +129,9 @@ func excessObservation(p *v1alpha1.PodProtector, now time.Time) time.Duration {
 	return max(stored.LastTransitionTime.Add(excessDelay).Sub(now), 0)
 }
 
-// withoutExcess returns conditions for a comparison that ignores how many pods there are more than expected, and since when. Only the
+// WithoutExcess returns conditions for a comparison that ignores how many pods there are more than expected, and since when. Only the
 // step to or from true is a difference that must be written: in a rollout, each new and each removed pod begins or ends an observation.
-func withoutExcess(conditions []metav1.Condition) []metav1.Condition {
+func WithoutExcess(conditions []metav1.Condition) []metav1.Condition {
 	at := slices.IndexFunc(conditions, func(c metav1.Condition) bool { return c.Type == v1alpha1.ConditionExpectationBelowPods })
 	if at < 0 {
 		return conditions
@@ -143,13 +142,4 @@ func withoutExcess(conditions []metav1.Condition) []metav1.Condition {
 	}
 	compared[at].Message = ""
 	return compared
-}
-
-// emitExpectation emits an event when the written status reports that the expectation is too low. Only one of the aggregators has written it.
-func (e *protectorEvents) emitExpectation(before, after *v1alpha1.PodProtector) {
-	is := meta.FindStatusCondition(after.Status.Conditions, v1alpha1.ConditionExpectationBelowPods)
-	if is == nil || is.Status != metav1.ConditionTrue || meta.IsStatusConditionTrue(before.Status.Conditions, is.Type) {
-		return
-	}
-	e.recorder.Eventf(after, nil, corev1.EventTypeWarning, is.Reason, "Conclude", "%s", clusters.EventNote(is.Message))
 }

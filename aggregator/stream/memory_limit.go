@@ -1,4 +1,4 @@
-package aggregator
+package stream
 
 import (
 	"context"
@@ -17,12 +17,12 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
-// memoryLimit bounds the memory that one stream of objects of a cell can take. A compromised API server can send an endless number of
+// MemoryLimit bounds the memory that one stream of objects of a cell can take. A compromised API server can send an endless number of
 // objects, and the process that counts them also works for other cells. A stream that exceeds the ceiling fails and lists again, and its
 // cell becomes stale.
 //
 // It estimates, in bytes, the objects that the last list and the watches after it have shown and not deleted.
-type memoryLimit struct {
+type MemoryLimit struct {
 	resource string
 	limit    int64
 
@@ -32,25 +32,25 @@ type memoryLimit struct {
 	sum   int64
 }
 
-func newMemoryLimit(resource string, limit int64) *memoryLimit {
-	return &memoryLimit{resource: resource, limit: limit, seed: maphash.MakeSeed(), sizes: map[uint64]int64{}}
+func NewMemoryLimit(resource string, limit int64) *MemoryLimit {
+	return &MemoryLimit{resource: resource, limit: limit, seed: maphash.MakeSeed(), sizes: map[uint64]int64{}}
 }
 
 const (
-	// podsLimitBytes suffices for about 400,000 pods of one cell with usual labels. Kubernetes supports 150,000 in a cluster.
-	podsLimitBytes = 256 << 20
-	// metadataLimitBytes is the limit for nodes, and for each kind of workload.
-	metadataLimitBytes = 256 << 20
+	// PodsLimitBytes suffices for about 400,000 pods of one cell with usual labels. Kubernetes supports 150,000 in a cluster.
+	PodsLimitBytes = 256 << 20
+	// MetadataLimitBytes is the limit for nodes, and for each kind of workload.
+	MetadataLimitBytes = 256 << 20
 	// objectSize is the size of an object without its strings, in bytes.
 	objectSize = 300
-	// metadataPage is the page size of a list of metadata: the number of objects that are unstripped in memory at a time.
-	metadataPage = 250
+	// MetadataPage is the page size of a list of metadata: the number of objects that are unstripped in memory at a time.
+	MetadataPage = 250
 )
 
 type openWatch = func(context.Context, metav1.ListOptions) (watch.Interface, error)
 
-// wrapList wraps a paged list and counts its pods.
-func (m *memoryLimit) wrapList(list listPods) listPods {
+// WrapList wraps a paged list and counts its pods.
+func (m *MemoryLimit) WrapList(list listPods) listPods {
 	return func(ctx context.Context, options metav1.ListOptions) (*corev1.PodList, error) {
 		page, err := list(ctx, options)
 		if err != nil {
@@ -68,10 +68,10 @@ func (m *memoryLimit) wrapList(list listPods) listPods {
 	}
 }
 
-// wrapWatch wraps a watch, counts its objects, and ends it with an error when they exceed the ceiling.
-func (m *memoryLimit) wrapWatch(open openWatch) openWatch {
+// WrapWatch wraps a watch, counts its objects, and ends it with an error when they exceed the ceiling.
+func (m *MemoryLimit) WrapWatch(open openWatch) openWatch {
 	return func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-		if startsWithList(options) {
+		if StartsWithList(options) {
 			m.reset()
 		}
 		w, err := open(ctx, options)
@@ -83,7 +83,7 @@ func (m *memoryLimit) wrapWatch(open openWatch) openWatch {
 }
 
 // checkEvent returns an event, or the error event that ends its watch.
-func (m *memoryLimit) checkEvent(checkEvent watch.Event) watch.Event {
+func (m *MemoryLimit) checkEvent(checkEvent watch.Event) watch.Event {
 	object, ok := checkEvent.Object.(metav1.Object)
 	if !ok {
 		return checkEvent
@@ -91,7 +91,7 @@ func (m *memoryLimit) checkEvent(checkEvent watch.Event) watch.Event {
 	var err error
 	switch checkEvent.Type {
 	case watch.Added, watch.Modified:
-		err = m.put(object, sizeOf(object), false)
+		err = m.put(object, SizeOf(object), false)
 	case watch.Deleted:
 		err = m.put(object, 0, false)
 	default:
@@ -103,7 +103,7 @@ func (m *memoryLimit) checkEvent(checkEvent watch.Event) watch.Event {
 }
 
 // reset must be called before a list.
-func (m *memoryLimit) reset() {
+func (m *MemoryLimit) reset() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	clear(m.sizes)
@@ -111,13 +111,13 @@ func (m *memoryLimit) reset() {
 }
 
 // addListed counts an object of a list. All objects of a list are in memory until the list ends, including objects that it returns twice.
-func (m *memoryLimit) addListed(object metav1.Object) error {
-	return m.put(object, sizeOf(object), true)
+func (m *MemoryLimit) addListed(object metav1.Object) error {
+	return m.put(object, SizeOf(object), true)
 }
 
 // put records the size of an object. It replaces an earlier size, unless both is true: then both are in memory and it adds them. Size 0
 // removes the object.
-func (m *memoryLimit) put(object metav1.Object, size int64, isListed bool) error {
+func (m *MemoryLimit) put(object metav1.Object, size int64, isListed bool) error {
 	key := maphash.Comparable(m.seed, types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()})
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -137,8 +137,8 @@ func (m *memoryLimit) put(object metav1.Object, size int64, isListed bool) error
 	return nil
 }
 
-// sizeOf estimates the memory that is kept for an object, in bytes.
-func sizeOf(object metav1.Object) int64 {
+// SizeOf estimates the memory that is kept for an object, in bytes.
+func SizeOf(object metav1.Object) int64 {
 	size := objectSize + len(object.GetNamespace()) + len(object.GetName()) + len(object.GetUID())
 	for key, value := range object.GetLabels() {
 		size += len(key) + len(value)
@@ -152,13 +152,13 @@ func sizeOf(object metav1.Object) int64 {
 	return int64(size)
 }
 
-// listMetadata lists the metadata of objects page by page, as listStripped does for pods, and strips each page before it requests the
+// ListMetadata lists the metadata of objects page by page, as listStripped does for pods, and strips each page before it requests the
 // next.
-func listMetadata(
-	ctx context.Context, options metav1.ListOptions, history *continuity, limit *memoryLimit,
+func ListMetadata(
+	ctx context.Context, options metav1.ListOptions, history *Continuity, limit *MemoryLimit,
 	list func(context.Context, metav1.ListOptions) (*metav1.PartialObjectMetadataList, error), strip func(*metav1.PartialObjectMetadata),
 ) (runtime.Object, error) {
-	history.beginList()
+	history.BeginList()
 	limit.reset()
 	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 		page, err := list(ctx, options)
@@ -174,8 +174,8 @@ func listMetadata(
 		return page, nil
 	})
 	options.ResourceVersion, options.ResourceVersionMatch = "", ""
-	options.Limit = metadataPage
+	options.Limit = MetadataPage
 	listed, _, err := pages.List(ctx, options)
-	history.endList(err)
+	history.EndList(err)
 	return listed, err
 }

@@ -1,4 +1,4 @@
-package aggregator
+package conditions
 
 import (
 	"strings"
@@ -24,10 +24,10 @@ func countedProtector(totals ...int32) *v1alpha1.PodProtector {
 	return p
 }
 
-// wantCondition compares a condition after summarize; an empty status is none.
+// wantCondition compares a condition after Summarize; an empty status is none.
 func wantCondition(t *testing.T, p *v1alpha1.PodProtector, kind string, status metav1.ConditionStatus, reason string, words ...string) {
 	t.Helper()
-	summarize(p, time.Now())
+	Summarize(p, time.Now())
 	got := meta.FindStatusCondition(p.Status.Conditions, kind)
 	if got == nil {
 		if status != "" {
@@ -74,4 +74,27 @@ func TestGuardedCondition(t *testing.T) {
 		p.Status.Cells[i].Aggregation.Exempt, p.Status.Cells[i].Aggregation.ExemptProblem = "", ""
 	}
 	wantCondition(t, p, v1alpha1.ConditionGuarded, metav1.ConditionTrue, v1alpha1.ReasonNamespaceGuarded)
+}
+
+func TestConditionReportsForceDeletablePods(t *testing.T) {
+	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Generation: 3}}
+	for range 3 {
+		p.Status.Cells = append(p.Status.Cells, v1alpha1.PodProtectorCell{CellID: "c" + string(rune('0'+len(p.Status.Cells)))})
+	}
+	condition := func() *metav1.Condition {
+		setForceDeletableCondition(p)
+		return meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionForceDeletable)
+	}
+	if got := condition(); got != nil {
+		t.Errorf("without such pods the condition is %+v, want none", got)
+	}
+	p.Status.Cells[0].Aggregation.ForceDeletableReplicas, p.Status.Cells[2].Aggregation.ForceDeletableReplicas = 2, 1
+	if got := condition(); got == nil || got.Status != metav1.ConditionTrue || got.Reason != v1alpha1.ReasonPodsAnnotated || got.ObservedGeneration != 3 ||
+		!strings.Contains(got.Message, "does not protect 3 pods") || !strings.Contains(got.Message, "2 in cell c0, 1 in cell c2") {
+		t.Errorf("with such pods the condition is %+v, want it to be true for 3 pods of c0 and c2", got)
+	}
+	p.Status.Cells[0].Aggregation.ForceDeletableReplicas, p.Status.Cells[2].Aggregation.ForceDeletableReplicas = 0, 0
+	if got := condition(); got == nil || got.Status != metav1.ConditionFalse || got.Reason != v1alpha1.ReasonNoPodAnnotated {
+		t.Errorf("after their removal the condition is %+v, want it to be false", got)
+	}
 }

@@ -1,4 +1,6 @@
-package aggregator
+// Package conditions concludes the summary and the conditions of a protector from the counts of all cells in its status. It reads only the
+// object, so that the aggregators of all cells come to the same result.
+package conditions
 
 import (
 	"fmt"
@@ -13,9 +15,9 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/selectors"
 )
 
-// summarize writes the summary and the conditions, which follow from the cells. It reads only the object, so the
+// Summarize writes the summary and the conditions, which follow from the cells. It reads only the object, so the
 // aggregators of all cells come to the same result. now decides only when an observation ends that the object records.
-func summarize(p *v1alpha1.PodProtector, now time.Time) {
+func Summarize(p *v1alpha1.PodProtector, now time.Time) {
 	quota.Summarize(p)
 	setGuardedCondition(p)
 	ready := readyCondition(p)

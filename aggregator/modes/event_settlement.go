@@ -1,4 +1,6 @@
-package aggregator
+// Package modes has what the settlement modes Clock and Status add to Exact: in them an event of any pod ends the reservations made before it.
+// The aggregator settles by it only while the Cell requests one of them.
+package modes
 
 import (
 	"iter"
@@ -13,10 +15,10 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// eventSettlement is what the settlement modes Clock and Status add to Exact: a reservation also ends with an event of any pod that is
+// EventSettlement is what the settlement modes Clock and Status add to Exact: a reservation also ends with an event of any pod that is
 // later than it. See docs/concepts/settlement.md for what that loses. While the Cell's mode is Exact, the default, it changes nothing
 // (rule 4).
-type eventSettlement struct {
+type EventSettlement struct {
 	// modes are the modes that settle by events.
 	modes map[v1alpha1.Settlement]eventMode
 	// mode is a v1alpha1.Settlement, as of the last heartbeat.
@@ -29,28 +31,28 @@ type eventSettlement struct {
 	notify func(types.NamespacedName, time.Duration)
 }
 
-func newEventSettlement(notify func(types.NamespacedName, time.Duration), now func() time.Time) *eventSettlement {
-	return &eventSettlement{
+func New(notify func(types.NamespacedName, time.Duration), now func() time.Time) *EventSettlement {
+	return &EventSettlement{
 		modes:  map[v1alpha1.Settlement]eventMode{v1alpha1.SettlementClock: &clockMode{now: now}, v1alpha1.SettlementStatus: &statusMode{}},
 		notify: notify, waiting: map[types.NamespacedName]time.Duration{},
 	}
 }
 
-// setMode sets the mode that the Cell requests.
-func (s *eventSettlement) setMode(mode v1alpha1.Settlement) { s.mode.Store(mode) }
+// SetMode sets the mode that the Cell requests.
+func (s *EventSettlement) SetMode(mode v1alpha1.Settlement) { s.mode.Store(mode) }
 
 // active returns the mode, if it settles by events; nil in Exact.
-func (s *eventSettlement) active() eventMode {
+func (s *EventSettlement) active() eventMode {
 	mode, _ := s.mode.Load().(v1alpha1.Settlement)
 	return s.modes[mode]
 }
 
-// isActive reports whether reservations end by events.
-func (s *eventSettlement) isActive() bool { return s.active() != nil }
+// IsActive reports whether reservations end by events.
+func (s *EventSettlement) IsActive() bool { return s.active() != nil }
 
-// record records an event of a pod.
-func (s *eventSettlement) record(p *corev1.Pod) {
-	if !s.isActive() {
+// Record records an event of a pod.
+func (s *EventSettlement) Record(p *corev1.Pod) {
+	if !s.IsActive() {
 		return
 	}
 	s.mu.Lock()
@@ -64,20 +66,20 @@ func (s *eventSettlement) record(p *corev1.Pod) {
 	clear(s.waiting)
 }
 
-// cutoff returns the time up to which events have ended reservations.
-func (s *eventSettlement) cutoff() eventCutoff {
+// Cutoff returns the time up to which events have ended reservations.
+func (s *EventSettlement) Cutoff() Cutoff {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if mode := s.active(); mode != nil {
-		return eventCutoff{mode.latest()}
+		return Cutoff{mode.latest()}
 	}
-	return eventCutoff{}
+	return Cutoff{}
 }
 
-// await reports whether events end the reservations of a protector, instead of a deadline. If so and the entry has open reservations, the
+// Await reports whether events end the reservations of a protector, instead of a deadline. If so and the entry has open reservations, the
 // next event enqueues the protector, when rate has passed.
-func (s *eventSettlement) await(protector types.NamespacedName, entry *v1alpha1.PodProtectorCell, rate time.Duration) bool {
-	if !s.isActive() {
+func (s *EventSettlement) Await(protector types.NamespacedName, entry *v1alpha1.PodProtectorCell, rate time.Duration) bool {
+	if !s.IsActive() {
 		return false
 	}
 	if entry != nil && quota.Open(&entry.AdmissionHistory) > 0 {
@@ -89,23 +91,23 @@ func (s *eventSettlement) await(protector types.NamespacedName, entry *v1alpha1.
 }
 
 // needsEvent reports whether any protector waits for an event.
-func (s *eventSettlement) needsEvent() bool {
+func (s *EventSettlement) needsEvent() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.isActive() && len(s.waiting) > 0
+	return s.IsActive() && len(s.waiting) > 0
 }
 
-// eventCutoff is the time up to which events have ended reservations. Zero ends none: in Exact, and before the first event.
-type eventCutoff struct{ at time.Time }
+// Cutoff is the time up to which events have ended reservations. Zero ends none: in Exact, and before the first event.
+type Cutoff struct{ At time.Time }
 
 // applies reports whether a reservation ends only by a later event. Reservations of updates never do: no event reports that an update
 // is done. Those of relabels end by the version of their pods, which is more precise.
-func (c eventCutoff) applies(r quota.Reservation) bool {
-	return !c.at.IsZero() && r.Update.IsEmpty() && r.Relabel == 0
+func (c Cutoff) applies(r quota.Reservation) bool {
+	return !c.At.IsZero() && r.Update.IsEmpty() && r.Relabel == 0
 }
 
-// exact returns the reservations to which the cutoff does not apply.
-func (c eventCutoff) exact(all iter.Seq[quota.Reservation]) iter.Seq[quota.Reservation] {
+// Exact returns the reservations to which the cutoff does not apply.
+func (c Cutoff) Exact(all iter.Seq[quota.Reservation]) iter.Seq[quota.Reservation] {
 	return func(yield func(quota.Reservation) bool) {
 		for r := range all {
 			if !c.applies(r) && !yield(r) {
@@ -115,12 +117,12 @@ func (c eventCutoff) exact(all iter.Seq[quota.Reservation]) iter.Seq[quota.Reser
 	}
 }
 
-// settle returns the state of a reservation whose exact state is known. A pod that the snapshot shows ended stays Absent.
-func (c eventCutoff) settle(r quota.Reservation, exact quota.Observation) quota.Observation {
+// Settle returns the state of a reservation whose exact state is known. A pod that the snapshot shows ended stays Absent.
+func (c Cutoff) Settle(r quota.Reservation, exact quota.Observation) quota.Observation {
 	switch {
 	case exact == quota.Absent || !c.applies(r):
 		return exact
-	case r.Stamp.After(c.at):
+	case r.Stamp.After(c.At):
 		return quota.Alive
 	default:
 		return quota.Superseded
