@@ -42,7 +42,9 @@ type Protection struct {
 
 // newProtection connects the parts of a Protection. It needs all cores. now is the wall clock, by which removals are decided;
 // the parts that only measure intervals use the clock of the machine.
-func newProtection(cores coreSet, cells *cells, retrier *wake.Retrier, metrics *metrics, tracer *tracing.Tracer, log logr.Logger, now func() time.Time) *Protection {
+func newProtection(
+	cores coreSet, cells *cells, retrier *wake.Retrier, metrics *metrics, tracer *tracing.Tracer, log logr.Logger, now func() time.Time,
+) *Protection {
 	events := newRefusalEvents(time.Now)
 	reader := &podReader{cells: cells, cores: cores, tracer: tracer}
 	back := &returner{metrics: metrics, log: log}

@@ -31,6 +31,8 @@ type EventSettlement struct {
 	notify func(types.NamespacedName, time.Duration)
 }
 
+// New creates an EventSettlement that calls notify for each protector with a reservation that an event may settle, with the time until then. notify
+// must not block.
 func New(notify func(types.NamespacedName, time.Duration), now func() time.Time) *EventSettlement {
 	return &EventSettlement{
 		modes:  map[v1alpha1.Settlement]eventMode{v1alpha1.SettlementClock: &clockMode{now: now}, v1alpha1.SettlementStatus: &statusMode{}},

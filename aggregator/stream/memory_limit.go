@@ -32,6 +32,7 @@ type MemoryLimit struct {
 	sum   int64
 }
 
+// NewMemoryLimit creates a limit in bytes for the objects of a resource.
 func NewMemoryLimit(resource string, limit int64) *MemoryLimit {
 	return &MemoryLimit{resource: resource, limit: limit, seed: maphash.MakeSeed(), sizes: map[uint64]int64{}}
 }

@@ -202,14 +202,9 @@ func (f *webhookFlags) run(ctx context.Context) error {
 	if err := addFollowers(mgr, append(followers, more...)...); err != nil {
 		return err
 	}
-	connected := map[string]cluster.Cluster{names[0]: mgr}
-	for _, name := range names[1:] {
-		connected[name], err = cluster.New(cores[name], func(o *cluster.Options) {
-			o.Scheme, o.Cache = mgr.GetScheme(), clusters.CacheOptionsOf(detectors[name])
-		})
-		if err != nil {
-			return fmt.Errorf("--core %s: %w", name, err)
-		}
+	connected, err := connectCores(mgr, names, cores, detectors)
+	if err != nil {
+		return err
 	}
 	options := webhook.Options{
 		Cores: connected, RestoreDetectors: detectors, Cells: cells, CellRegistries: f.cellRegistries(connected, mgr.GetLogger()), Server: &f.server, EnableRetrier: f.retryDenied,
@@ -226,6 +221,22 @@ func (f *webhookFlags) run(ctx context.Context) error {
 		return err
 	}
 	return mgr.Start(ctx)
+}
+
+// connectCores returns the core clusters by name. The first one is the cluster of the manager.
+func connectCores(
+	mgr manager.Manager, names []string, cores map[string]*rest.Config, detectors map[string]*clusters.RestoreDetector,
+) (connected map[string]cluster.Cluster, err error) {
+	connected = map[string]cluster.Cluster{names[0]: mgr}
+	for _, name := range names[1:] {
+		connected[name], err = cluster.New(cores[name], func(o *cluster.Options) {
+			o.Scheme, o.Cache = mgr.GetScheme(), clusters.CacheOptionsOf(detectors[name])
+		})
+		if err != nil {
+			return nil, fmt.Errorf("--core %s: %w", name, err)
+		}
+	}
+	return connected, nil
 }
 
 // traceCores starts tracing, and makes clients of the cores send their span context.

@@ -99,7 +99,7 @@ func anyOf(list string) string {
 func shareProofs() []proof {
 	return []proof{
 		{"properties of shares", []string{
-			"./internal/core/floorshare", "./internal/core/quota", "./internal/core/removal", "./internal/core/rootguard", "./aggregator", "./webhook", "./webhook/register", "./webhook/wake",
+			"./internal/core/floorshare", "./internal/core/quota", "./internal/core/removal", "./internal/core/rootguard", "./aggregator", "./webhook",
 		}, anyOf(propertiesOfSharesList)},
 		{"simulation of shares", []string{"./e2e/harness/simulation"}, "^TestShareSeeds$"},
 	}

@@ -30,9 +30,9 @@ type comment struct {
 }
 
 var (
-	word       = regexp.MustCompile(`[A-Za-z_]\w*`)                             //nolint:gochecknoglobals // a constant
-	identifier = regexp.MustCompile(`(?:^|[^\w./#-])([a-z]+[A-Z]\w*)`)          //nolint:gochecknoglobals // a constant
-	goFile     = regexp.MustCompile(`(?:^|[^\w./-])((?:[\w-]+/)*[\w-]+\.go)\b`) //nolint:gochecknoglobals // a constant
+	word       = regexp.MustCompile(`[A-Za-z_]\w*`)                            
+	identifier = regexp.MustCompile(`(?:^|[^\w./#-])([a-z]+[A-Z]\w*)`)         
+	goFile     = regexp.MustCompile(`(?:^|[^\w./-])((?:[\w-]+/)*[\w-]+\.go)\b`)
 )
 
 // add reads a file. Call it for all files before missing.
@@ -89,7 +89,7 @@ func (n *names) missing() (lines []string) {
 			}
 		}
 		for _, found := range goFile.FindAllStringSubmatch(c.text, -1) {
-			if name := found[1]; !n.files[path.Join(path.Dir(c.file), name)] && !(strings.Contains(name, "/") && n.hasFile(name)) {
+			if name := found[1]; !n.files[path.Join(path.Dir(c.file), name)] && (!strings.Contains(name, "/") || !n.hasFile(name)) {
 				report(name, "file")
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/simulation/apiserver"
 )
 
+// Kinds of workloads that Kubernetes has itself.
 const (
 	KindDeployment  = "Deployment"
 	KindReplicaSet  = "ReplicaSet"
