@@ -30,8 +30,8 @@ type comment struct {
 }
 
 var (
-	word       = regexp.MustCompile(`[A-Za-z_]\w*`)                            
-	identifier = regexp.MustCompile(`(?:^|[^\w./#-])([a-z]+[A-Z]\w*)`)         
+	word       = regexp.MustCompile(`[A-Za-z_]\w*`)
+	identifier = regexp.MustCompile(`(?:^|[^\w./#-])([a-z]+[A-Z]\w*)`)
 	goFile     = regexp.MustCompile(`(?:^|[^\w./-])((?:[\w-]+/)*[\w-]+\.go)\b`)
 )
 
