@@ -4,14 +4,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
 
 	"github.com/breakwater-k8s/breakwater/internal/telemetry/metrictable"
+	"github.com/breakwater-k8s/breakwater/webhook/server"
 )
 
 func TestMetricsMatchDocumentation(t *testing.T) {
 	registry := metrictable.NewRecordingRegistry()
 	m := newMetrics(registry)
+	(&server.Server{}).SetUp(nil, registry, nil, logr.Discard())
 	m.registerWaiting("core", func() int { return 0 })
 	m.registerLostProtectors("core", func() int { return 0 })
 	m.registerPendingCharges("core", func() int { return 0 })

@@ -59,7 +59,7 @@ func TestPlotShowsFaultAndAnswers(t *testing.T) {
 	}.chart().SVG()
 	for _, want := range []string{
 		"a fault, seed 7", "from 1.0 s to 2.0 s", "at least 3 pods", "0 removals leave fewer", "1 requests admitted", "2 refused",
-		"floor 3", `id="a-fault-7-title"`,
+		"floor 3",
 		// The whole width of 902 is 2 seconds, of which the fault has the second one.
 		`<rect class="span" x="495.0" y="60.0" width="451.0"`,
 	} {
