@@ -2,6 +2,7 @@ package play
 
 import (
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,6 +28,8 @@ type clusterState struct {
 	judged *judge.Cluster
 	// restoredAt is when it was last restored. No cache of its API servers is older.
 	restoredAt time.Time
+	// unanswered is when the last removal ended without an answer, in Unix nanoseconds. Its webhook may still reserve it until the timeout.
+	unanswered atomic.Int64
 }
 
 func (c *clusterState) create(resource string, object client.Object) {

@@ -28,6 +28,9 @@ func (fc *finalChecks) checkLiveness() {
 	if slices.ContainsFunc(fc.env.scenario.Steps, func(s scenario.Step) bool { return s.What == scenario.FreezeAggregator }) {
 		time.Sleep(judge.RecoveryTime) // it may lead for a moment when it continues, and then follows the changes that it missed
 	}
+	for _, c := range fc.env.workers { // a reservation of a removal that nothing waits for ends with the admission deadline only
+		time.Sleep(scenario.WebhookTimeout - time.Since(time.Unix(0, c.unanswered.Load())))
+	}
 	if err := waitUntil(convergenceTime+fc.env.scenario.ReleaseTime(), fc.convergence.CalmProblem); err != nil {
 		fc.env.judge.Fail("the status does not match the pods %v", err)
 		return

@@ -92,6 +92,7 @@ func (c *clusterState) callWebhook(ctx context.Context, r *judge.Removal, pod *c
 	answer, answered := replica.review(ctx, c.name, r, c.reviewOf(r, pod))
 	lost := c.env.dice.Chance(c.env.storm.LoseAnswers, what+" lost")
 	if !sleepContext(ctx, c.env.dice.Between(100*time.Microsecond, 2*time.Millisecond, what+" back")) || !answered || lost {
+		c.unanswered.Store(time.Now().UnixNano())
 		return "no answer from " + replica.name
 	}
 	c.env.trace.Add("%s: removal %s has the answer of %s: %s", c.name, r.ID, replica.name, answer.Verdict)
