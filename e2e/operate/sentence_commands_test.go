@@ -228,6 +228,9 @@ func (r *commandTester) nameProblem(words []string) string {
 		out += options
 	}
 	about := strings.Fields(strings.ReplaceAll(found[1], "[global options] ", ""))
+	if len(named) == 1 || len(about) == 1 {
+		return fmt.Sprintf("%s: want the name of a command after that of the program", strings.Join(words, " "))
+	}
 	if about[1] != named[1] || len(named) > 2 && about[2] == "SUBCOMMAND" {
 		return fmt.Sprintf("%s shows the help of %q", help, found[1])
 	}
