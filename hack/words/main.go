@@ -121,18 +121,25 @@ func find(file string, raw []byte) []hit {
 		search(1, string(raw))
 		return all
 	}
+	scan(file, raw, func(kind token.Token, line int, text string) {
+		if kind == token.COMMENT || kind == token.STRING {
+			search(line, text)
+		}
+	})
+	return all
+}
+
+// scan visits the tokens of a Go file, each with its line, comments included.
+func scan(file string, raw []byte, visit func(kind token.Token, line int, text string)) {
 	files := token.NewFileSet()
 	source := files.AddFile(file, -1, len(raw))
 	var s scanner.Scanner
 	s.Init(source, raw, nil, scanner.ScanComments)
 	for {
 		pos, kind, text := s.Scan()
-		switch kind {
-		case token.EOF:
-			return all
-		case token.COMMENT, token.STRING:
-			search(files.Position(pos).Line, text)
-		default:
+		if kind == token.EOF {
+			return
 		}
+		visit(kind, files.Position(pos).Line, text)
 	}
 }

@@ -31,9 +31,11 @@ func TestFind(t *testing.T) {
 func TestNamesInCommentsExist(t *testing.T) {
 	n := &names{known: map[string]bool{}, files: map[string]bool{}}
 	n.add("a/b.go", []byte("package a\n\n// oldName calls newName, in b.go and a/b.go, not in gone.go. It reads maxSurges.\nfunc newName() {}\n"))
+	n.add("a/c.go", []byte("package a\n\n// newName adds.\nfunc add() {}\n\n// Sum is.\ntype sum int\n\n// add adds.\nfunc (s sum) add() {}\n"))
 	n.add("chart.yaml", []byte("maxSurge: 1\n"))
 	n.add("page.md", []byte("oldName\n"))
-	want := []string{`a/b.go:3: "oldName": no code has this name`, `a/b.go:3: "gone.go": no file has this name`}
+	want := []string{`a/b.go:3: the docstring of newName explains "oldName"`, `a/c.go:3: the docstring of add explains "newName"`, `a/c.go:6: the docstring of sum explains "Sum"`,
+		`a/b.go:3: "oldName": no code has this name`, `a/b.go:3: "gone.go": no file has this name`}
 	if got := n.missing(); !slices.Equal(got, want) {
 		t.Errorf("missing() = %q, want %q", got, want)
 	}

@@ -78,7 +78,7 @@ func p99(durations []time.Duration) float64 {
 	return float64(durations[len(durations)*99/100].Microseconds()) / 1000
 }
 
-// Worst returns the growth in percent of the figure of these kinds that grew most.
+// worst returns the growth in percent of the figure of these kinds that grew most.
 func (g *Growth) worst(kinds ...string) (percent float64, ok bool) {
 	for _, f := range g.Figures {
 		if slices.Contains(kinds, f.Kind) && (!ok || f.Percent > percent) {

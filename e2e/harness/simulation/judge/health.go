@@ -36,7 +36,7 @@ func (s podState) readyCondition() (status corev1.ConditionStatus, since time.Ti
 	return "", time.Time{}
 }
 
-// readyCondition reports whether the pod is running and ready. It counts as available after minReadySeconds.
+// isReady reports whether the pod is running and ready. It counts as available after minReadySeconds.
 func (s podState) isReady() bool {
 	if !s.isRunning() {
 		return false
@@ -103,7 +103,7 @@ func (s podState) availableAfter(p *watchedProtector) time.Time {
 	return since.Add(time.Duration(p.stored.Spec.MinReadySeconds) * time.Second)
 }
 
-// isChargedFor reports whether the removal of the pod consumes budget of a protector. It does for a covered pod that counts, and for a covered
+// isCharged reports whether the removal of the pod consumes budget of a protector. It does for a covered pod that counts, and for a covered
 // pod whose status or own criterion does not determine whether it counts.
 func (s podState) isCharged(p *watchedProtector, now time.Time) bool {
 	if s.isGoneOrTerminating() || !p.covers(s.pod) {

@@ -59,7 +59,7 @@ func (r *renewalClients) hasForced(j *judge.Judge) bool {
 	return false
 }
 
-// stopProcesses stops all clients and waits for them.
+// stopAll stops all clients and waits for them.
 func (r *renewalClients) stopAll() {
 	select {
 	case <-r.stop:
