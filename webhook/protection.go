@@ -84,8 +84,8 @@ func (p *Protection) Ready() error {
 	return nil
 }
 
-// CallerLabel implements server.Protection: it returns the caller label of a scope for metrics: the core if there is one, else the first cell. Unknown
-// names map to one label, so that a client cannot create time series.
+// CallerLabel implements server.Protection. The label is the core if there is one, else the first cell. Unknown names share one label, so that a
+// client cannot create time series.
 func (p *Protection) CallerLabel(scope string) string {
 	core, cells, ok := webhookconfig.ParseRootGuardPath(scope)
 	switch {

@@ -106,7 +106,7 @@ resource "breakwater_cluster_protection_policy" "it" {
 	}
 }
 
-func TestUnmetConditionsOfANewObjectAreAWarning(t *testing.T) {
+func TestFailedWaitOnCreateIsAWarning(t *testing.T) {
 	onTerraform(t)
 	namespace := testplane.Namespace(t)
 	config := protectorAt("web", namespace, "2", "wait {}\n  timeouts {\n    create = \"2s\"\n  }")

@@ -1,4 +1,4 @@
-// Package reviews exports metrics of how the reviews of a webhook were answered, and how long that took.
+// Package reviews has what all handlers of reviews share: how long an answer may take, what is known of the caller, and metrics of the answers.
 package reviews
 
 import (

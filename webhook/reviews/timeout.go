@@ -1,7 +1,6 @@
 package reviews
 
 import (
-	"context"
 	"net/http"
 	"time"
 )
@@ -35,14 +34,3 @@ func Timeout(r *http.Request, fallback time.Duration) time.Duration {
 //   - It rounds the time that it has left up to whole seconds: if the client's own deadline comes earlier than the webhook's timeout, up to 1 s is
 //     missing.
 func AnswerWithin(timeout time.Duration) time.Duration { return timeout - min(timeout/2, maxMargin) }
-
-type unprovenCaller struct{}
-
-// FromUnprovenCaller marks the review of a caller that has not proved that it is the API server of the cell. The
-// webhook compares the pod in such a review with the cell before it charges the removal.
-func FromUnprovenCaller(ctx context.Context) context.Context {
-	return context.WithValue(ctx, unprovenCaller{}, true)
-}
-
-// IsFromUnprovenCaller reports whether FromUnprovenCaller marked the review of ctx.
-func IsFromUnprovenCaller(ctx context.Context) bool { return ctx.Value(unprovenCaller{}) != nil }

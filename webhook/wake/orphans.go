@@ -203,10 +203,10 @@ func (o *orphanReleaser) releaseOrphans(ctx context.Context, c waitingController
 			again = true // another replica may have released it, or the pod changed
 			continue
 		default:
-			o.countRelease(c.cell, err)
+			countRetry(o.retries, c.cell, "release", err)
 			return true, err
 		}
-		o.countRelease(c.cell, nil)
+		countRetry(o.retries, c.cell, "release", nil)
 	}
 	if released > 0 {
 		o.log.Info("Released pods to the successor of their deleted controller", "cell", c.cell, "namespace", c.namespace,
@@ -251,12 +251,4 @@ func (o *orphanReleaser) cluster(cell string) (orphanCluster, error) {
 	}
 	o.clusters[cell] = orphanCluster{config, found}
 	return o.clusters[cell], nil
-}
-
-func (o *orphanReleaser) countRelease(cell string, err error) {
-	result := "done"
-	if err != nil {
-		result = "failed"
-	}
-	o.retries.WithLabelValues(cell, "release", result).Inc()
 }

@@ -75,9 +75,9 @@ type Retrier struct {
 	// triggered triggers a check of the waitlists.
 	triggered chan struct{}
 
-	// nextSweep is the time until the next check. last holds when each controller was woken, paused the pods whose
-	// eviction was refused, nodes the taints that were read last, and reached the clients of the cells. Only run uses
-	// these fields.
+	// nextSweep is the time until the next check. wokenAt holds when each controller was woken, paused the pods whose
+	// eviction was refused, taintCache the taints of nodes that were read last, and clients those of the cells. Only
+	// retryUntilDone uses these fields.
 	nextSweep  time.Duration
 	wokenAt    map[waitingController]time.Time
 	paused     map[waitingPod]evictionPause
@@ -204,7 +204,7 @@ func (r *Retrier) wake(ctx context.Context, protector Protector, budget int) {
 		r.wokenAt[c] = now
 		touched, err := r.touch(ctx, c, entry.payload)
 		if touched || err != nil {
-			r.countRetry(c.cell, "wake", err)
+			countRetry(r.retries, c.cell, "wake", err)
 		}
 		if err != nil {
 			r.log.V(1).Info("Could not wake a controller", "cell", c.cell, "namespace", c.namespace, "pod", entry.payload.name, "reason", err.Error())
@@ -239,12 +239,13 @@ func (r *Retrier) touch(ctx context.Context, c waitingController, refused podRef
 	return true, cell.annotate(ctx, c.namespace, *owner, r.now())
 }
 
-func (r *Retrier) countRetry(cell, action string, err error) {
+// countRetry counts one attempt to wake, evict or release, and its result.
+func countRetry(retries *prometheus.CounterVec, cell, way string, err error) {
 	result := "done"
 	if err != nil {
 		result = "failed"
 	}
-	r.retries.WithLabelValues(cell, action, result).Inc()
+	retries.WithLabelValues(cell, way, result).Inc()
 }
 
 // dropExpired removes expired entries.

@@ -58,7 +58,7 @@ func (r *Retrier) retryEvictions(ctx context.Context, protector Protector, budge
 		}
 		done, err := r.evictPod(ctx, e)
 		if done || err != nil {
-			r.countRetry(e.cell, "evict", err)
+			countRetry(r.retries, e.cell, "evict", err)
 		}
 		switch {
 		case removal.IsDisruptionBudgetDenial(err):
