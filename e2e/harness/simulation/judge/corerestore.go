@@ -62,7 +62,11 @@ func (j *Judge) RecordCoreRestore(restored *Cluster, to, version uint64) {
 		w.restoredVersion = version
 		w.setStored(p, w.stored, version)
 		w.recordCountedCells(version)
-		w.lostAt = time.Time{}
+		if w.isLost() {
+			w.recreatedVersion = version // a webhook that started while it was lost hears of it when it lists the restored core
+		} else {
+			w.lostAt = time.Time{}
+		}
 		j.history.recordRestoredDecisions(w)
 	}
 	for _, key := range j.history.sortedProtectors() {

@@ -291,6 +291,31 @@ func (h *judgeFixture) loseAfterRestore(heard bool) {
 	h.allowAfterList(shown)
 }
 
+// restoreLost restores the core to before the protector was lost. The webhook started before or after that, and answers before it has heard of the
+// restored core.
+func (h *judgeFixture) restoreLost(startAfter bool) {
+	h.addFinalizer()
+	version := h.core.Version()
+	start := func() {
+		time.Sleep(time.Second)
+		h.startWebhook()
+		time.Sleep(time.Second)
+	}
+	if !startAfter {
+		start()
+	}
+	h.core.Lose("podprotectors", h.key)
+	if startAfter {
+		start()
+	}
+	heard := h.core.Version()
+	h.restoreCoreOf(version, heard)
+	r := h.beginRemoval("a")
+	r.Webhook, r.WebhookStart = "webhook-0", h.history.processStarts["webhook-0"]
+	r.SeenVersions = map[string]uint64{testCore: heard}
+	h.allow(r)
+}
+
 // loseAfterSelectorChange changes which pods the protector covers, and loses it. The webhook lists the protectors after that. Its watch has shown the
 // change, or not.
 func (h *judgeFixture) loseAfterSelectorChange(shown bool) {
@@ -352,11 +377,13 @@ func TestTheJudgeExcusesNoMoreOfLosses(t *testing.T) {
 			h.history.cells[testCell].losses[0].protector = newWatched(testCore)
 			h.applyRemoval(r)
 		}, overAdmission},
-		"an answer of a webhook that heard nothing of a restored core before the protector vanished": {1, 3, func(h *judgeFixture) { h.loseAfterRestore(false) }, ""},
-		"an answer of a webhook that heard of a restored core before the protector vanished":         {1, 3, func(h *judgeFixture) { h.loseAfterRestore(true) }, "holds no reservation"},
-		"an answer of a webhook that listed a protector as gone before it heard of its selector":     {1, 3, func(h *judgeFixture) { h.loseAfterSelectorChange(false) }, ""},
-		"an answer of a webhook that heard of a selector and listed its protector as gone":           {1, 3, func(h *judgeFixture) { h.loseAfterSelectorChange(true) }, "holds no reservation"},
-		"a removal that one protector did not reserve and the other did":                             {2, 3, func(h *judgeFixture) { h.removeUnseen(true) }, ""},
+		"an answer of a webhook that heard nothing of a restored core before the protector vanished":             {1, 3, func(h *judgeFixture) { h.loseAfterRestore(false) }, ""},
+		"an answer of a webhook that heard of a restored core before the protector vanished":                     {1, 3, func(h *judgeFixture) { h.loseAfterRestore(true) }, "holds no reservation"},
+		"an answer of a webhook that started while a protector was lost, and heard nothing of the restored core": {1, 3, func(h *judgeFixture) { h.restoreLost(true) }, ""},
+		"an answer of a webhook that started before a protector was lost that a restore brought back":            {1, 3, func(h *judgeFixture) { h.restoreLost(false) }, "holds no reservation"},
+		"an answer of a webhook that listed a protector as gone before it heard of its selector":                 {1, 3, func(h *judgeFixture) { h.loseAfterSelectorChange(false) }, ""},
+		"an answer of a webhook that heard of a selector and listed its protector as gone":                       {1, 3, func(h *judgeFixture) { h.loseAfterSelectorChange(true) }, "holds no reservation"},
+		"a removal that one protector did not reserve and the other did":                                         {2, 3, func(h *judgeFixture) { h.removeUnseen(true) }, ""},
 		"a removal that one protector did not reserve, for which the other had no budget": {2, 3, func(h *judgeFixture) {
 			h.setReady("c", false)
 			h.writeCount(2)
