@@ -107,7 +107,7 @@ func explainStates(l, other *fixture, from, to int) map[removal.VerdictReason]in
 				t.Errorf("%s of %s: explained: %v %s %q\nanswered: %+v\n%s", operation, pod.Name, e.Allowed, e.Verdict, e.Message, e.Answer, explained(t, pod, e))
 			}
 			if operation == v1alpha1.OperationDelete {
-				r.wantExplained(situation.Request.Pod, e)
+				r.wantExplained(situation.Request.Pod.Pod, e)
 			}
 		})
 	}

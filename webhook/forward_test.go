@@ -19,7 +19,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 	"github.com/breakwater-k8s/breakwater/internal/core/removal"
-	"github.com/breakwater-k8s/breakwater/webhook"
+	"github.com/breakwater-k8s/breakwater/webhook/reserve"
 )
 
 // servePeers starts replicas that are peers of each other.
@@ -42,7 +42,7 @@ func (l *fixture) servePeers(replicas int) []*replica {
 func asPeer(address string, all []string, cert, key string) func(*replicaOptions) {
 	return func(s *replicaOptions) {
 		s.server.Listen, s.server.CertFile, s.server.KeyFile = address, cert, key
-		s.peers = webhook.NewPeers(s.server, address, func() []string { return all })
+		s.peers = reserve.NewPeers(s.server, address, func() []string { return all })
 	}
 }
 
@@ -207,7 +207,7 @@ func (l *fixture) listenAsOwner(other string) net.Listener {
 	key := l.core + "/" + types.NamespacedName{Namespace: l.namespace, Name: "web"}.String()
 	for {
 		listener := l.listen()
-		if address := listener.Addr().String(); webhook.RendezvousOwner(key, []string{address, other}) == address {
+		if address := listener.Addr().String(); reserve.RendezvousOwner(key, []string{address, other}) == address {
 			l.Cleanup(func() { _ = listener.Close() })
 			return listener
 		}
@@ -225,7 +225,7 @@ func (l *fixture) serveHTTP(listener net.Listener, cert tls.Certificate, handle 
 func TestOnlyPeersMayForward(t *testing.T) {
 	l := newFixture(t)
 	l.protect("web", 1, 10)
-	path := "/peers/" + webhook.PeerProtocol + "/cores/core/protectors/" + l.namespace + "/web"
+	path := "/peers/" + reserve.PeerProtocol + "/cores/core/protectors/" + l.namespace + "/web"
 	body := `{"removals": [{"Cell": "` + l.cell + `", "PodUID": "u", "PodName": "web-0", "Operation": "Delete", "At": "2026-01-01T00:00:00Z"}]}`
 	for _, clientCA := range []bool{false, true} {
 		r := l.serve(func(s *replicaOptions) {

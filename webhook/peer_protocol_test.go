@@ -5,49 +5,12 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
-	"github.com/breakwater-k8s/breakwater/webhook"
+	"github.com/breakwater-k8s/breakwater/webhook/reserve"
 )
-
-func TestPeerProtocolNameDependsOnTypes(t *testing.T) {
-	type inner struct{ A int }
-	type plain struct{ Removals []inner }
-	type wider struct {
-		Removals []struct{ A, B int }
-	}
-	type renamed struct {
-		Removals []inner `json:"removals"`
-	}
-	type retyped struct{ Removals []struct{ A string } }
-	names := map[string]string{}
-	for kind, name := range map[string]string{
-		"plain":          webhook.PeerProtocolName(1, reflect.TypeFor[plain]()),
-		"a field more":   webhook.PeerProtocolName(1, reflect.TypeFor[wider]()),
-		"another name":   webhook.PeerProtocolName(1, reflect.TypeFor[renamed]()),
-		"another type":   webhook.PeerProtocolName(1, reflect.TypeFor[retyped]()),
-		"a later number": webhook.PeerProtocolName(2, reflect.TypeFor[plain]()),
-	} {
-		if other, taken := names[name]; taken {
-			t.Errorf("peerProtocolName() of %s and of %s are both %s", kind, other, name)
-		}
-		names[name] = kind
-	}
-	if a, b := webhook.PeerProtocolName(1, reflect.TypeFor[plain]()), webhook.PeerProtocolName(1, reflect.TypeFor[plain]()); a != b {
-		t.Errorf("peerProtocolName() of one type is %s and %s", a, b)
-	}
-}
-
-// During an upgrade, replicas with different exchange versions hand nothing over, which causes conflicts. A refactoring
-// must not change the version.
-func TestPeerProtocolIsUnchanged(t *testing.T) {
-	if want := "v2-cc4c023f683f"; webhook.PeerProtocol != want {
-		t.Errorf("peer protocol %s, want %s: change this test only if the messages between replicas change on purpose", webhook.PeerProtocol, want)
-	}
-}
 
 // During a rolling upgrade a replica can meet one of another version. That replica must not reserve on the basis of a
 // message that it does not understand, and the first replica decides itself.
@@ -62,7 +25,7 @@ func TestPeerRejectsOtherProtocolVersion(t *testing.T) {
 	}
 	for _, version := range []string{"v1", "v99-0123456789ab"} {
 		code, answer, err := r.post(t.Context(), "/peers/"+version+"/cores/core/protectors/"+l.namespace+"/web", strings.NewReader(body), own)
-		if err != nil || code != http.StatusNotFound || !strings.Contains(answer, webhook.PeerProtocol) {
+		if err != nil || code != http.StatusNotFound || !strings.Contains(answer, reserve.PeerProtocol) {
 			t.Errorf("request with protocol %s: got %d %q %v, want 404 and the protocol of this replica", version, code, answer, err)
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/breakwater-k8s/breakwater/webhook/reserve"
+	"github.com/breakwater-k8s/breakwater/webhook/review"
 	"github.com/breakwater-k8s/breakwater/webhook/server"
 
 	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
@@ -31,7 +33,7 @@ import (
 type replica struct {
 	*fixture
 	server     *server.Server
-	protection *webhook.Protection
+	protection *review.Protection
 	authority  *authority
 	metrics    *prometheus.Registry
 	// stop stops the webhook and waits until it has ended.
@@ -45,7 +47,7 @@ type replicaOptions struct {
 	cell   *rest.Config
 	server *server.Server
 	// peers are the other replicas, which share the certificate of the first one.
-	peers *webhook.Peers
+	peers *reserve.Peers
 	// useCells makes the replica follow the Cells of the fixture's core. Then cell may be nil.
 	useCells bool
 	// nodeGuard makes the replica record removals for node guards.

@@ -12,6 +12,8 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing"
+	"github.com/breakwater-k8s/breakwater/webhook/reserve"
+	"github.com/breakwater-k8s/breakwater/webhook/review"
 	"github.com/breakwater-k8s/breakwater/webhook/server"
 	"github.com/breakwater-k8s/breakwater/webhook/wake"
 )
@@ -31,15 +33,15 @@ type Options struct {
 	// Server is the server to start; SetupWithManager sets it up.
 	Server *server.Server
 	// Peers are the other replicas; nil when there are none, or when replicas must not hand over to each other.
-	Peers *Peers
-	// EnableRetrier wakes controllers whose removals were refused when there is budget again, and releases pods to the successors of their
+	Peers *reserve.Peers
+	// EnableRetrier wakes controllers whose removals were denied when there is budget again, and releases pods to the successors of their
 	// deleted controllers.
 	EnableRetrier bool
 	// NodeGuard records admitted removals without a grace period in the cells, for node guards.
 	NodeGuard bool
 	// Metrics is the registry for the webhook's metrics.
 	Metrics prometheus.Registerer
-	// ProbeInterval is the interval at which the webhook probes each core cluster, for metrics and to refuse at once while it does not answer; 0
+	// ProbeInterval is the interval at which the webhook probes each core cluster, for metrics and to deny at once while it does not answer; 0
 	// disables it.
 	ProbeInterval time.Duration
 	// Tracer creates spans; nil creates none. The code that connects to the cores propagates its trace context to the
@@ -54,7 +56,7 @@ type Options struct {
 
 // SetupWithManager adds the webhook, and the core clusters other than the manager's own, to a manager. It returns what decides for
 // options.Server, which other handlers of the server ask.
-func SetupWithManager(mgr manager.Manager, options Options) (*Protection, error) {
+func SetupWithManager(mgr manager.Manager, options Options) (*review.Protection, error) {
 	p, err := NewProtection(mgr, options)
 	if err != nil {
 		return nil, err
@@ -67,80 +69,68 @@ func SetupWithManager(mgr manager.Manager, options Options) (*Protection, error)
 }
 
 // NewProtection creates the Protection, without a server. It reads its protectors after the manager has started.
-func NewProtection(mgr manager.Manager, options Options) (*Protection, error) {
+func NewProtection(mgr manager.Manager, options Options) (*review.Protection, error) {
 	if options.Now == nil {
 		options.Now = time.Now
 	}
-	metrics, log := newMetrics(options.Metrics), mgr.GetLogger()
-	cells := newCells()
-	cells.tracer = options.Tracer
-	retrier, err := addRetrier(mgr, options, cells, metrics)
-	if err != nil {
-		return nil, fmt.Errorf("add the retrier: %w", err)
-	}
-	var cores coreSet
-	for name := range options.Cores {
-		core, err := addCore(mgr, name, options, metrics, retrier.Trigger)
-		if err != nil {
+	metrics, coreMetrics := review.NewMetrics(options.Metrics), reserve.NewMetrics(options.Metrics)
+	cells := review.NewCells(options.Tracer)
+	for name, config := range options.Cells {
+		if err := cells.AddStatic(name, config); err != nil {
 			return nil, err
 		}
-		if core.cellRegistry != nil {
-			cells.registries = append(cells.registries, core.cellRegistry)
+	}
+	var retrier *wake.Retrier
+	if options.EnableRetrier {
+		retrier = wake.New(cells, metrics.Retries, mgr.GetLogger())
+		if err := mgr.Add(retrier); err != nil {
+			return nil, fmt.Errorf("add the retrier: %w", err)
+		}
+	}
+	var cores []*reserve.Core
+	for name := range options.Cores {
+		core, err := addCore(mgr, options, reserve.Options{
+			Name: name, Metrics: coreMetrics, OnChange: retrier.Trigger, OnDrop: metrics.DropProtector,
+		})
+		if err != nil {
+			return nil, fmt.Errorf("core cluster %s: %w", name, err)
+		}
+		if core.Cells != nil {
+			cells.AddRegistry(core.Cells)
 		}
 		cores = append(cores, core)
 	}
-	for name, config := range options.Cells {
-		if err := cells.addStatic(name, config); err != nil {
-			return nil, err
-		}
-	}
-	p := newProtection(cores, cells, retrier, metrics, options.Tracer, log, options.Now)
+	log := mgr.GetLogger()
+	p := review.New(reserve.NewCores(log, cores...), cells, retrier, metrics, options.Tracer, log, options.Now)
 	if options.NodeGuard {
-		p.recordRemovals(options.Server != nil && options.Server.Audit)
+		p.RecordRemovals(options.Server != nil && options.Server.Audit)
 	}
 	return p, nil
 }
 
-// addRetrier adds the retrier to the manager; nil if it is not enabled.
-func addRetrier(mgr manager.Manager, options Options, cells *cells, metrics *metrics) (*wake.Retrier, error) {
-	if !options.EnableRetrier {
-		return nil, nil
-	}
-	retrier := wake.New(cells, metrics.retries, mgr.GetLogger())
-	return retrier, mgr.Add(retrier)
-}
-
-// addCore adds a core cluster to the manager, with its registry of Cells and its probe.
-func addCore(mgr manager.Manager, name string, options Options, metrics *metrics, onChange func()) (c *core, err error) {
-	source := options.Cores[name]
-	if source != cluster.Cluster(mgr) {
-		if err := mgr.Add(source); err != nil {
-			return nil, fmt.Errorf("add core cluster %s: %w", name, err)
+// addCore adds a core cluster to the manager, with its registry of Cells and a probe that tells and exports whether it answers and is ready. It
+// completes the options of the core by those of the webhook.
+func addCore(mgr manager.Manager, options Options, o reserve.Options) (c *reserve.Core, err error) {
+	o.Source, o.RestoreDetector, o.Cells = options.Cores[o.Name], options.RestoreDetectors[o.Name], options.CellRegistries[o.Name]
+	o.Peers, o.Tracer, o.Now, o.BeforeFlush, o.Log = options.Peers, options.Tracer, options.Now, options.BeforeFlush, mgr.GetLogger()
+	if o.Source != cluster.Cluster(mgr) {
+		if err := mgr.Add(o.Source); err != nil {
+			return nil, fmt.Errorf("add the cluster: %w", err)
 		}
 	}
-	core := connectCore(name, options, metrics, mgr.GetLogger(), onChange)
-	if core.cellRegistry != nil {
-		if err := mgr.Add(core.cellRegistry); err != nil {
-			return nil, fmt.Errorf("add the Cells of core cluster %s: %w", name, err)
+	if options.ProbeInterval > 0 {
+		if o.Probe, err = o.Metrics.NewProbe(o.Name, o.Source.GetConfig(), options.ProbeInterval); err != nil {
+			return nil, fmt.Errorf("probe it: %w", err)
+		}
+		if err := mgr.Add(o.Probe); err != nil {
+			return nil, fmt.Errorf("add its probe: %w", err)
 		}
 	}
-	if err := mgr.Add(core); err != nil {
-		return nil, fmt.Errorf("add core cluster %s: %w", name, err)
+	if o.Cells != nil {
+		if err := mgr.Add(o.Cells); err != nil {
+			return nil, fmt.Errorf("add its Cells: %w", err)
+		}
 	}
-	if core.reserver.probe.probe, err = addProbe(mgr, metrics, name, source.GetConfig(), options.ProbeInterval); err != nil {
-		return nil, fmt.Errorf("probe core cluster %s: %w", name, err)
-	}
-	return core, nil
-}
-
-// addProbe adds a probe that tells and exports whether a core cluster answers and is ready; nil without an interval.
-func addProbe(mgr manager.Manager, metrics *metrics, core string, config *rest.Config, interval time.Duration) (*clusters.Probe, error) {
-	if interval == 0 {
-		return nil, nil
-	}
-	probe, err := metrics.newProbe(core, config, interval)
-	if err != nil {
-		return nil, err
-	}
-	return probe, mgr.Add(probe)
+	c = reserve.Connect(o)
+	return c, mgr.Add(c)
 }

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/breakwater-k8s/breakwater/webhook/reserve"
+	"github.com/breakwater-k8s/breakwater/webhook/review"
 	"github.com/breakwater-k8s/breakwater/webhook/server"
 
 	"github.com/go-logr/logr"
@@ -255,7 +257,7 @@ func (f *webhookFlags) traceCores(ctx context.Context, names []string, cores map
 }
 
 // newPeers returns the other replicas, or nil if none are configured.
-func (f *webhookFlags) newPeers(mgr manager.Manager) (*webhook.Peers, error) {
+func (f *webhookFlags) newPeers(mgr manager.Manager) (*reserve.Peers, error) {
 	if len(f.peers) == 0 {
 		return nil, nil
 	}
@@ -263,11 +265,11 @@ func (f *webhookFlags) newPeers(mgr manager.Manager) (*webhook.Peers, error) {
 	if err := mgr.Add(addresses); err != nil {
 		return nil, err
 	}
-	return webhook.NewPeers(&f.server, f.advertise, addresses.All), nil
+	return reserve.NewPeers(&f.server, f.advertise, addresses.All), nil
 }
 
 // schedule adds the handler of scheduling policies to the server, if enabled.
-func (f *webhookFlags) schedule(mgr manager.Manager, cores map[string]cluster.Cluster, protection *webhook.Protection) error {
+func (f *webhookFlags) schedule(mgr manager.Manager, cores map[string]cluster.Cluster, protection *review.Protection) error {
 	if !f.scheduling {
 		return nil
 	}
@@ -282,7 +284,7 @@ func (f *webhookFlags) schedule(mgr manager.Manager, cores map[string]cluster.Cl
 }
 
 // guardRoots adds the handler of the root guard to the server, unless it is off.
-func (f *webhookFlags) guardRoots(mgr manager.Manager, cores map[string]cluster.Cluster, protection *webhook.Protection) error {
+func (f *webhookFlags) guardRoots(mgr manager.Manager, cores map[string]cluster.Cluster, protection *review.Protection) error {
 	mode := rootguard.Mode(f.rootGuard)
 	if mode == rootguard.Off {
 		return nil

@@ -137,7 +137,7 @@ func (f *forceFlags) preview(ctx context.Context, at cellAccess, pod *corev1.Pod
 	}
 	withoutForce := pod.DeepCopy()
 	delete(withoutForce.Annotations, v1alpha1.AnnotationForceDelete)
-	situation.Request.Pod = withoutForce
+	situation.Request.Pod = removal.NewPod(withoutForce)
 	e := explain.Pod(situation)
 	e.Notes, e.Remedies = append(notes, e.Notes...), nil
 	if _, err := io.WriteString(f.Out, fitTerminal(explanationText(printable.Value(e), false, f.coloured(f.Out))+"\n", widthOf(f.Out))); err != nil {

@@ -77,7 +77,7 @@ func proofs() []proof {
 		{properties, []string{
 			"./internal/core/quota", "./internal/sharding/slot", "./internal/core/podhealth", "./internal/core/policy", "./internal/clusters",
 			"./aggregator", "./aggregator/conditions", "./aggregator/modes", "./aggregator/stream",
-			"./webhook", "./webhook/register", "./webhook/wake",
+			"./webhook", "./webhook/reserve", "./webhook/review", "./webhook/register", "./webhook/wake",
 			"./internal/core/brake", "./controllers/brake", "./controllers/keeper", "./controllers/generator", "./controllers/inventory", "./controllers/topology",
 			"./internal/core/removal", "./internal/core/podhold", "./internal/nodeguard", "./internal/core/succession", "./internal/core/workload",
 		}, anyOf(propertiesList)},
@@ -99,7 +99,7 @@ func anyOf(list string) string {
 func shareProofs() []proof {
 	return []proof{
 		{"properties of shares", []string{
-			"./internal/core/floorshare", "./internal/core/quota", "./internal/core/removal", "./internal/core/rootguard", "./aggregator", "./webhook",
+			"./internal/core/floorshare", "./internal/core/quota", "./internal/core/removal", "./internal/core/rootguard", "./aggregator", "./webhook/reserve", "./webhook/review",
 		}, anyOf(propertiesOfSharesList)},
 		{"simulation of shares", []string{"./e2e/harness/simulation"}, "^TestShareSeeds$"},
 	}

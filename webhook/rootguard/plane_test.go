@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/breakwater-k8s/breakwater/webhook/review"
 	"github.com/breakwater-k8s/breakwater/webhook/server"
 
 	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
@@ -42,7 +43,7 @@ type fixture struct {
 	namespace, cell string
 	config          *rest.Config
 	server          *server.Server
-	protection      *webhook.Protection
+	protection      *review.Protection
 	registry        *prometheus.Registry
 	authority       []byte // the server's certificate
 	*warnings

@@ -21,6 +21,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/breakwater-k8s/breakwater/internal/clusters/successor"
+	"github.com/breakwater-k8s/breakwater/internal/core/removal"
 )
 
 // newTestReleaser returns a releaser for a cell with a pod and owners.
@@ -62,7 +63,7 @@ func TestForgedReviewReleasesNoPod(t *testing.T) {
 			pod.ResourceVersion, pod.Labels = "1", map[string]string{"app": "web"}
 			stored := pod.DeepCopy()
 			c.review(pod)
-			request.Pod = pod
+			request.Pod = removal.NewPod(pod)
 			o, typed, _ := newTestReleaser(stored, c.owner)
 			o.enqueue("cell", request)
 			due, _ := o.due()

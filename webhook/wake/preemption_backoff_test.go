@@ -15,7 +15,7 @@ import (
 )
 
 func schedulerRequest(pod types.UID) removal.Request {
-	return removal.Request{User: schedulerUser, Pod: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: pod}}}
+	return removal.Request{User: schedulerUser, Pod: removal.NewPod(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: pod}})}
 }
 
 func TestSchedulerRefusalsAreDelayed(t *testing.T) {

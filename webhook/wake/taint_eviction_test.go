@@ -49,7 +49,7 @@ func refusedTo(user string) (removal.Request, Protector, *corev1.Pod) {
 		{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web", UID: "set", Controller: &yes},
 	}}}
 	by := testProtector("core/shop/web")
-	return removal.Request{User: user, Namespace: "shop", PodName: "web-1", Operation: v1alpha1.OperationDelete, Pod: pod}, by, pod
+	return removal.Request{User: user, Namespace: "shop", PodName: "web-1", Operation: v1alpha1.OperationDelete, Pod: removal.NewPod(pod)}, by, pod
 }
 
 // newTestRetrier returns a retrier for a cell with these objects. The metadata client serves the owners.

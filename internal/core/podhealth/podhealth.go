@@ -195,12 +195,17 @@ func (f Facts) IsTerminatingOrFinished() bool { return f.has(terminating) || f.h
 // ObservedGeneration returns the pod generation that its status reflects. It is 0 if the kubelet does not report it.
 func (f Facts) ObservedGeneration() int64 { return int64(f.observed) }
 
+// Scheduled reports whether the pod has a node.
+func (f Facts) Scheduled() bool { return f.has(scheduled) }
+
 // Terminating reports whether the pod's deletion has begun.
 func (f Facts) Terminating() bool { return f.has(terminating) }
 
-// ForceDeletable reports whether the pod is neither terminating nor finished, and AnnotationForceDelete admits its removal regardless
-// of the floor.
-func (f Facts) ForceDeletable() bool { return f.has(breakGlass) && !f.IsTerminatingOrFinished() }
+// IsBreakGlass reports whether the pod has AnnotationForceDelete, which admits its removal regardless of the floor.
+func (f Facts) IsBreakGlass() bool { return f.has(breakGlass) }
+
+// ForceDeletable reports whether the pod is neither terminating nor finished, and AnnotationForceDelete admits its removal.
+func (f Facts) ForceDeletable() bool { return f.IsBreakGlass() && !f.IsTerminatingOrFinished() }
 
 // Finished reports whether the pod has succeeded or failed.
 func (f Facts) Finished() bool { return f.has(finished) }

@@ -93,30 +93,3 @@ func (a Answer) AdmitInAuditMode() Answer {
 	a.Allowed, a.Status = true, nil
 	return a
 }
-
-// AdmitBreakGlass admits a denied removal because the pod has the break-glass annotation, and records the reason.
-func (a Answer) AdmitBreakGlass(reason string) Answer {
-	if !a.Allowed {
-		a = Answer{Allowed: true, Protectors: a.Protectors, Overridden: &Override{Verdict: a.Verdict, DeniedBy: a.DeniedBy}}
-	}
-	if a.Overridden != nil { // otherwise the removal did not need it
-		a.Verdict, a.Overridden.Reason = VerdictForced, reason
-	}
-	return a
-}
-
-// AllowUncharged admits an operation that consumes no budget.
-func AllowUncharged(verdict VerdictReason) Answer { return Answer{Allowed: true, Verdict: verdict} }
-
-// AllowCharged admits a removal that protectors decided on.
-func AllowCharged(verdict VerdictReason, charges []Charge) Answer {
-	return Answer{Allowed: true, Verdict: verdict, Protectors: chargeNames(charges)}
-}
-
-func chargeNames(charges []Charge) []string {
-	all := make([]string, 0, len(charges))
-	for _, c := range charges {
-		all = append(all, c.String())
-	}
-	return all
-}

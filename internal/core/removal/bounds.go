@@ -3,7 +3,6 @@ package removal
 import (
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
@@ -23,7 +22,7 @@ func (r *Request) checkBounds() error {
 	if err := checkLength("name", r.PodName, validation.DNS1123SubdomainMaxLength); err != nil {
 		return err
 	}
-	for _, pod := range []*corev1.Pod{r.Pod, r.Relabeled} {
+	for _, pod := range []*Pod{r.Pod, r.Relabeled} {
 		if pod == nil {
 			continue
 		}
@@ -34,7 +33,7 @@ func (r *Request) checkBounds() error {
 	return nil
 }
 
-func checkPod(pod *corev1.Pod) error {
+func checkPod(pod *Pod) error {
 	for _, part := range []struct {
 		what, text string
 		limit      int

@@ -14,22 +14,23 @@ import (
 
 // IsBreakGlass reports whether the pod has the break-glass annotation.
 func (r Request) IsBreakGlass() bool {
-	return r.Pod.Annotations[v1alpha1.AnnotationForceDelete] == "true"
+	return r.Pod.Facts.IsBreakGlass()
 }
 
 // WithBreakGlassOf returns the request with the break-glass annotations of live, the pod as read from its cell, or without any if live is
 // nil. It ignores those of the review, which any client could have sent.
 func (r Request) WithBreakGlassOf(live *corev1.Pod) Request {
-	r.Pod = r.Pod.DeepCopy()
+	pod := r.Pod.DeepCopy()
 	for _, name := range []string{v1alpha1.AnnotationForceDelete, v1alpha1.AnnotationForceReason} {
-		delete(r.Pod.Annotations, name)
-		if live == nil || live.UID != r.Pod.UID {
+		delete(pod.Annotations, name)
+		if live == nil || live.UID != pod.UID {
 			continue
 		}
 		if value, ok := live.Annotations[name]; ok {
-			metav1.SetMetaDataAnnotation(&r.Pod.ObjectMeta, name, value)
+			metav1.SetMetaDataAnnotation(&pod.ObjectMeta, name, value)
 		}
 	}
+	r.Pod = NewPod(pod)
 	return r
 }
 

@@ -25,9 +25,12 @@ type Charge struct {
 	LeavesCell bool
 	// AgeUnknown reports that the newest count could not be read, so that it is unknown whether it includes a pod that seems too young.
 	AgeUnknown bool
-	// Operation is the operation that the protector is charged for. It is empty until ChargesFor has set it. A request that both updates
-	// and relabels a pod is one of the two for each protector.
+	// Operation is the operation that the request is for the protector, Health the health of the pod by the protector's minReadySeconds, and IsYoung
+	// reports that only the newest count shows if the pod is available. Assess sets them. Operation is empty if the protector does not guard
+	// the request. A request that both updates and relabels a pod is one of the two for each protector.
 	Operation v1alpha1.Operation
+	Health    podhealth.Health
+	IsYoung   bool
 	// Domain is the domain of the pod, if the protector enforces spec.spread.tolerateDomainLoss. DomainErr is the error if it is
 	// unknown.
 	Domain    quota.Domain
@@ -52,7 +55,7 @@ func (c Charge) AttemptFor(attempt quota.Removal) quota.Removal {
 // IsAlwaysAllowed reports whether a removal is allowed without a check of protectors. A pod that is terminating or finished must be deletable,
 // or nodes never finish their work.
 func (r Request) IsAlwaysAllowed() bool {
-	return podhealth.FactsOf(r.Pod).IsTerminatingOrFinished() || r.Pod.Spec.NodeName == ""
+	return r.Pod.Facts.IsTerminatingOrFinished() || !r.Pod.Facts.Scheduled()
 }
 
 // IsImmediate reports whether the request removes the pod without a grace period, by the rules of the API server: the period of the
@@ -80,13 +83,25 @@ func (r Request) Attempt(cell string, at time.Time, token string) quota.Removal 
 	return attempt
 }
 
-// ChargesFor reduces covering, the protectors that cover a pod, in place to those that a removal of the pod consumes budget of, in the
-// order in which they are asked. If none is left, free is the reason. inCell reports whether the pod belongs to the cell at all.
-func ChargesFor(covering []Charge, inCell bool, cell string, r Request, now time.Time) (charges []Charge, free VerdictReason) {
-	facts, guarded, kept := podhealth.FactsOf(r.Pod), false, false
+// Assess determines what a request is for a protector that covers the pod: the operation, the health of the pod, and whether the pod seems too
+// young.
+func (c *Charge) Assess(r Request, cell string, now time.Time) {
+	c.Operation = c.operationOf(r, cell, now)
+	c.Health = c.HealthAt(r.Pod.Facts, cell, c.ageEvaluationTime(cell, now))
+	c.IsYoung = c.seemsYoung(r, c.HealthAt(r.Pod.Facts, cell, now))
+}
+
+// AssessAll assesses a request for all protectors that cover the pod.
+func AssessAll(covering []Charge, cell string, r Request, now time.Time) {
 	for i := range covering {
-		covering[i].Operation = covering[i].operationOf(r, cell, now)
+		covering[i].Assess(r, cell, now)
 	}
+}
+
+// ChargesFor reduces covering, the assessed protectors that cover a pod, in place to those that a removal of the pod consumes budget of, in the
+// order in which they are asked. If none is left, free is the reason. inCell reports whether the pod belongs to the cell at all.
+func ChargesFor(covering []Charge, inCell bool, r Request) (charges []Charge, free VerdictReason) {
+	guarded, kept := false, false
 	charges = slices.DeleteFunc(covering, func(c Charge) bool {
 		if floor, known := quota.Floor(c.Protector); c.Vanished && known && floor == 0 {
 			return true // it would deny nothing
@@ -96,7 +111,7 @@ func ChargesFor(covering []Charge, inCell bool, cell string, r Request, now time
 			return true
 		}
 		guarded = true
-		return !c.consumesBudget(c.Health(facts, cell, c.AgeEvaluationTime(cell, now)), r)
+		return !c.consumesBudget(c.Health, r)
 	})
 	slices.SortFunc(charges, func(a, b Charge) int { return cmp.Compare(a.String(), b.String()) })
 	switch {
@@ -116,10 +131,10 @@ func (c Charge) consumesBudget(health podhealth.Health, r Request) bool {
 	return health.Charged(c.Protector.Spec.Criterion) || r.Criterion != "" && health.Meets(r.Criterion)
 }
 
-// AgeEvaluationTime returns the time at which the age of a pod to be removed is evaluated. If no aggregator has counted the cell, or the cell
+// ageEvaluationTime returns the time at which the age of a pod to be removed is evaluated. If no aggregator has counted the cell, or the cell
 // was removed from the protector, or the protector has vanished, no newer count can compensate for a slow clock. The pod is then assumed to
 // be old enough, and its removal is denied, or charged if it is forced.
-func (c Charge) AgeEvaluationTime(cell string, now time.Time) time.Time {
+func (c Charge) ageEvaluationTime(cell string, now time.Time) time.Time {
 	if c.AgeUnknown || c.Vanished || quota.CellOf(c.Protector, cell) == nil {
 		return now.Add(time.Duration(c.Protector.Spec.MinReadySeconds)*time.Second + maxClockLag)
 	}
@@ -129,17 +144,13 @@ func (c Charge) AgeEvaluationTime(cell string, now time.Time) time.Time {
 // maxClockLag is the maximum time by which the clock of a webhook may be behind that of an aggregator.
 const maxClockLag = 24 * time.Hour
 
-// IsYoung reports whether the removal of a pod consumes no budget only because, by the webhook's clock, the pod has not been ready
-// for long enough. The aggregator may have counted it by a clock that is ahead, in a count that the webhook has not seen yet. Only
+// seemsYoung reports whether the removal of a pod with that health consumes no budget only because, by the webhook's clock, the pod has not been
+// ready for long enough. The aggregator may have counted it by a clock that is ahead, in a count that the webhook has not seen yet. Only
 // the newest count is conclusive.
-func (c Charge) IsYoung(r Request, cell string, now time.Time) bool {
+func (c Charge) seemsYoung(r Request, health podhealth.Health) bool {
 	floor, known := quota.Floor(c.Protector)
 	isWithoutFloor := known && floor == 0 && c.Protector.Spec.ShareOf == nil // other cells rely on the counts of a share of 0 as soon as it rises
-	if isWithoutFloor || c.Vanished || c.operationOf(r, cell, now) == "" {
-		return false
-	}
-	health := c.Health(podhealth.FactsOf(r.Pod), cell, now)
-	if health.AvailableAt.IsZero() || c.consumesBudget(health, r) {
+	if isWithoutFloor || c.Vanished || c.Operation == "" || health.AvailableAt.IsZero() || c.consumesBudget(health, r) {
 		return false
 	}
 	health.Available = true
@@ -169,13 +180,13 @@ func (c Charge) operationOf(r Request, cell string, now time.Time) v1alpha1.Oper
 	}
 }
 
-// Health returns the health of a pod of a cell by the protector's minReadySeconds.
-func (c Charge) Health(facts podhealth.Facts, cell string, now time.Time) podhealth.Health {
+// HealthAt returns the health of a pod of a cell by the protector's minReadySeconds.
+func (c Charge) HealthAt(facts podhealth.Facts, cell string, now time.Time) podhealth.Health {
 	return facts.At(c.Protector.Spec.MinReadySeconds, notBeforeCount(c.Protector, cell, now))
 }
 
 // notBeforeCount returns the time at which a pod's age is evaluated: now, but not before the aggregator's count. A pod that is
-// available by the aggregator's clock must not be removed without a charge because the webhook's clock is behind. See IsYoung for
+// available by the aggregator's clock must not be removed without a charge because the webhook's clock is behind. See seemsYoung for
 // counts that the webhook has not seen.
 func notBeforeCount(protector *v1alpha1.PodProtector, cellID string, now time.Time) time.Time {
 	if cell := quota.CellOf(protector, cellID); cell != nil && cell.Aggregation.LastEventTime.After(now) {

@@ -35,7 +35,9 @@ func TestYoungPodIsChargedInCellsWithoutCounts(t *testing.T) {
 		t.Run(claim, func(t *testing.T) {
 			pod := pod.DeepCopy()
 			pod.Status.Conditions[0].Status = c.ready
-			charges, free := ChargesFor([]Charge{c.charge}, true, c.cell, Request{Operation: v1alpha1.OperationDelete, Pod: pod}, now)
+			r := Request{Operation: v1alpha1.OperationDelete, Pod: NewPod(pod)}
+			c.charge.Assess(r, c.cell, now)
+			charges, free := ChargesFor([]Charge{c.charge}, true, r)
 			if len(charges) != c.want {
 				t.Errorf("ChargesFor() = %d charges (%s), want %d", len(charges), free, c.want)
 			}

@@ -39,7 +39,7 @@ func TestDenialNamesWhoDeclaredTheFloor(t *testing.T) {
 			key := types.NamespacedName{Namespace: "shop", Name: "deployment-web"}
 			p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, Labels: c.labels, Annotations: c.annotations}}
 			charge := removal.Charge{Core: "hub", Key: key, Protector: p}
-			answer := removal.Deny([]removal.Charge{charge}, charge, quota.Verdict{Outcome: quota.DeniedNoBudget}, removal.Request{PodName: "web-0"})
+			answer := deniedBy(charge, quota.DeniedNoBudget, removal.Request{PodName: "web-0"})
 			if got, want := answer.Status.Message, "or lower the floor where it is declared"+c.want+"."; !strings.HasSuffix(got, want) {
 				t.Errorf("Deny() has the message %q, want it to end with %q", got, want)
 			}

@@ -23,29 +23,153 @@ const (
 	codeTooManyRequests = 429
 )
 
-// tooManyRequests denies a removal for now. 429 makes kubectl drain and controllers retry. A Retry-After would make client-go retry ten times
-// inside one call, invisible to the caller.
-func tooManyRequests(verdict VerdictReason, message string) Answer {
-	return Answer{Verdict: verdict, Status: &metav1.Status{
-		Status: metav1.StatusFailure, Code: codeTooManyRequests,
-		Reason: metav1.StatusReasonTooManyRequests, Message: message,
-	}}
+// Cause is what a check found against a request.
+type Cause int
+
+// The causes. Each is the key of a text; several share a VerdictReason.
+const (
+	// CauseProtector: protector By decided so, as Decision says.
+	CauseProtector Cause = iota + 1
+	// CauseUnreachable: the removal could not be reserved with By. Detail is the error.
+	CauseUnreachable
+	// CauseSilent: the core of By is known not to answer. Detail names the core.
+	CauseSilent
+	// CauseProtectorsUnknown: the protectors of the pod cannot be determined, because of Detail (rule 9).
+	CauseProtectorsUnknown
+	// CauseUnreadPod: the pod cannot be read from its cell, because of Detail.
+	CauseUnreadPod
+	// CauseChangedPod: the review shows labels that differ from the pod's in its cell, so other protectors may cover it.
+	CauseChangedPod
+	// CauseUnrecorded: a removal without a grace period could not be recorded in its cell for node guards, because of Detail.
+	CauseUnrecorded
+	// CauseNoPod: the pod does not exist. Detail, if any, is why removals of pods that exist cannot be reserved either. Only dry runs have it.
+	CauseNoPod
+	// CausePrecondition: a precondition of the eviction fails, as Detail says.
+	CausePrecondition
+	// CauseUnknownCell: no core cluster has such a cell.
+	CauseUnknownCell
+	// CauseMalformed: the review cannot be parsed, because of Detail.
+	CauseMalformed
+)
+
+// Denial is what a check found against a request, not yet in words. Decision.Answer words it.
+type Denial struct {
+	Cause Cause
+	// By is the protector that denies, or with which the removal could not be reserved; nil for the other causes.
+	By *Charge
+	// Decision is the verdict of By. It is zero unless Cause is CauseProtector.
+	Decision quota.Verdict
+	// Detail completes the text: what could not be read, reached or parsed, and why.
+	Detail string
 }
 
-// Deny returns the denial of a protector. For an eviction it has the cause by which clients recognize a denial by a
-// PodDisruptionBudget.
-func Deny(charges []Charge, c Charge, verdict quota.Verdict, r Request) Answer {
-	answer := tooManyRequests(VerdictReason(verdict.Outcome), denialMessage(c, verdict, r))
-	if r.Operation == v1alpha1.OperationEvict {
-		answer.Status.Details = &metav1.StatusDetails{Name: c.Key.Name, Group: v1alpha1.GroupVersion.Group, Kind: "podprotectors", Causes: []metav1.StatusCause{{
-			Type: policyv1.DisruptionBudgetCause,
-			Message: fmt.Sprintf("The PodProtector %s needs %s and has %d, with %s in progress.",
-				c.Key, printable.Count(verdict.Budget.Floor, "available pod"), verdict.Budget.Available, printable.Count(verdict.Budget.Reserved, "removal")),
-		}}}
+// Verdict returns the reason of the denial as one word.
+func (d Denial) Verdict() VerdictReason {
+	switch d.Cause {
+	case CauseProtector:
+		return VerdictReason(d.Decision.Outcome)
+	case CauseUnreachable, CauseSilent:
+		return VerdictUnreachable
+	case CauseUnrecorded:
+		return VerdictUnrecorded
+	case CauseNoPod:
+		return VerdictNoPod
+	case CausePrecondition:
+		return VerdictFailedPrecondition
+	case CauseUnknownCell:
+		return VerdictUnknownCell
+	case CauseMalformed:
+		return VerdictMalformed
+	default:
+		return VerdictUnknown
 	}
-	answer.Protectors, answer.DeniedBy = chargeNames(charges), &c
+}
+
+// answer words the denial for the client. asked are the protectors that were asked.
+//
+// Most denials are 429, which makes kubectl drain and controllers retry. A Retry-After would make client-go retry ten times inside one call,
+// invisible to the caller. For a pod that does not exist, and for a failed precondition, it is the API server's own answer. The webhook does not
+// leave that answer to the API server: a pod of that name may have been created since, or the webhook's kubeconfig of the cell may point to another
+// cluster, and an admission without a reservation would not be safe.
+func (d Denial) answer(cell string, r Request, asked []Charge) Answer {
+	code, reason := int32(codeTooManyRequests), metav1.StatusReasonTooManyRequests
+	switch d.Cause {
+	case CauseNoPod:
+		code, reason = codeNotFound, metav1.StatusReasonNotFound
+	case CausePrecondition:
+		code, reason = codeConflict, metav1.StatusReasonConflict
+	case CauseUnknownCell:
+		code, reason = codeForbidden, metav1.StatusReasonForbidden
+	case CauseMalformed:
+		code, reason = codeBadRequest, metav1.StatusReasonBadRequest
+	default:
+	}
+	answer := Answer{
+		Verdict: d.Verdict(), Operation: r.Operation, DeniedBy: d.By,
+		Status: &metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason, Message: d.message(cell, r)},
+	}
+	if d.By != nil {
+		answer.Protectors = chargeNames(asked)
+	}
+	if d.Cause == CauseProtector && r.Operation == v1alpha1.OperationEvict {
+		answer.Status.Details = d.disruptionBudgetDetails()
+	}
 	return answer
 }
+
+// disruptionBudgetDetails returns the cause by which clients recognize the denial of an eviction by a PodDisruptionBudget.
+func (d Denial) disruptionBudgetDetails() *metav1.StatusDetails {
+	b := d.Decision.Budget
+	return &metav1.StatusDetails{Name: d.By.Key.Name, Group: v1alpha1.GroupVersion.Group, Kind: "podprotectors", Causes: []metav1.StatusCause{{
+		Type: policyv1.DisruptionBudgetCause,
+		Message: fmt.Sprintf("The PodProtector %s needs %s and has %d, with %s in progress.",
+			d.By.Key, printable.Count(b.Floor, "available pod"), b.Available, printable.Count(b.Reserved, "removal")),
+	}}}
+}
+
+// message returns the text of the denial.
+func (d Denial) message(cell string, r Request) string {
+	refuses := fmt.Sprintf("Breakwater refuses to %s pod %q", r.verb(), r.PodName)
+	switch d.Cause {
+	case CauseProtector:
+		return denialMessage(*d.By, d.Decision, r)
+	case CauseUnreachable:
+		return fmt.Sprintf("%s: the removal could not be reserved with PodProtector %s (%s); try again, or %s.",
+			refuses, describeCharge(*d.By), d.Detail, forceHint(r))
+	case CauseSilent:
+		return fmt.Sprintf("%s: %s, so the removal could not be reserved with PodProtector %s; try again, or %s.", refuses, d.Detail, d.By.Key, forceHint(r))
+	case CauseUnreadPod:
+		return fmt.Sprintf("%s, since "+OfUnreadPod+"%q: %s; try again, or %s.", refuses, cell, d.Detail, exemptHint)
+	case CauseChangedPod:
+		return fmt.Sprintf("%s, since its labels in cell %q are not those of the request; try again, or %s.", refuses, cell, exemptHint)
+	case CauseUnrecorded:
+		return fmt.Sprintf("%s without a grace period, since node guards must know of it and it could not be recorded in cell %q (%s); "+
+			"try again, use a grace period of at least 1 s, or %s.", refuses, cell, d.Detail, exemptHint)
+	case CauseNoPod:
+		text := fmt.Sprintf("Breakwater finds no pod %q in namespace %q of cell %q.", r.PodName, r.Namespace, cell)
+		if d.Detail != "" {
+			text += " " + OfCore + d.Detail + "."
+		}
+		return text
+	case CausePrecondition:
+		return fmt.Sprintf("%s, since a precondition of the eviction fails: %s.", refuses, d.Detail)
+	case CauseUnknownCell:
+		return fmt.Sprintf("Breakwater does not know cell %q: no core cluster has a Cell of that name with a kubeconfigSecretRef, and the webhook has "+
+			"no --cell for it; delete the webhook configuration of this cluster if the cell was removed, or %s.", cell, exemptHint)
+	case CauseMalformed:
+		return fmt.Sprintf("Breakwater cannot parse the review: %s.", d.Detail)
+	default:
+		return fmt.Sprintf("%s, since its protectors cannot be determined: %s; try again, or %s.", refuses, d.Detail, forceHint(r))
+	}
+}
+
+// Fragments of denials by which kubectl breakwater doctor knows that removals of pods that exist are denied as well.
+const (
+	// OfCore precedes why removals cannot be reserved in a core. Only dry runs about pods that do not exist say it.
+	OfCore = "Removals cannot be reserved: "
+	// OfUnreadPod precedes the name of a cell whose pods cannot be read.
+	OfUnreadPod = "the pod cannot be read from cell "
+)
 
 // IsDisruptionBudgetDenial reports whether an error is the denial of an eviction by a PodDisruptionBudget. Denials by protectors have the
 // same cause, and name a protector.
@@ -196,92 +320,3 @@ func forceHint(r Request) string {
 
 // exemptHint names the way to remove pods where the webhook cannot see that one is forced.
 const exemptHint = "in an emergency label the namespace " + v1alpha1.LabelExempt + "=true in this cluster to remove pods unguarded"
-
-// DenyUnreachable denies a removal that could not be reserved with a protector, and gives the reason.
-func DenyUnreachable(charges []Charge, c Charge, r Request, reason string) Answer {
-	return denyUnreserved(charges, c, r, fmt.Sprintf("the removal could not be reserved with PodProtector %s (%s)", describeCharge(c), reason))
-}
-
-// DenySilent denies a removal that could not be reserved with a protector, because its core does not answer. The reason names the core.
-func DenySilent(charges []Charge, c Charge, r Request, reason string) Answer {
-	return denyUnreserved(charges, c, r, fmt.Sprintf("%s, so the removal could not be reserved with PodProtector %s", reason, c.Key))
-}
-
-func denyUnreserved(charges []Charge, c Charge, r Request, why string) Answer {
-	answer := tooManyRequests(VerdictUnreachable, fmt.Sprintf(
-		"Breakwater refuses to %s pod %q: %s; try again, or %s.", r.verb(), r.PodName, why, forceHint(r)))
-	answer.Protectors, answer.DeniedBy = chargeNames(charges), &c
-	return answer
-}
-
-// DenyUnknown denies a removal while the protectors of the pod cannot be determined.
-func DenyUnknown(r Request, err error) Answer {
-	return tooManyRequests(VerdictUnknown, fmt.Sprintf(
-		"Breakwater refuses to %s pod %q, since its protectors cannot be determined: %v; try again, or %s.",
-		r.verb(), r.PodName, err, forceHint(r)))
-}
-
-// DenyUnreadablePod denies the removal of a pod that cannot be read.
-func DenyUnreadablePod(cell string, r Request, err error) Answer {
-	return tooManyRequests(VerdictUnknown, fmt.Sprintf(
-		"Breakwater refuses to %s pod %q, since "+OfUnreadPod+"%q: %v; try again, or %s.",
-		r.verb(), r.PodName, cell, err, exemptHint))
-}
-
-// DenyUnrecorded denies a removal without a grace period that could not be recorded in its cell for node guards.
-func DenyUnrecorded(cell string, r Request, reason string) Answer {
-	return tooManyRequests(VerdictUnrecorded, fmt.Sprintf(
-		"Breakwater refuses to %s pod %q without a grace period, since node guards must know of it and it could not be recorded in cell %q (%s); "+
-			"try again, use a grace period of at least 1 s, or %s.",
-		r.verb(), r.PodName, cell, reason, exemptHint))
-}
-
-// DenyNoPod returns the API server's own answer for a pod that does not exist: 404. The webhook does not leave the answer to the
-// API server. A pod of that name may have been created since, or the webhook's kubeconfig of the cell may point to another cluster,
-// and the pod exists.
-func DenyNoPod(cell string, r Request) Answer {
-	return Answer{Verdict: VerdictNoPod, Status: &metav1.Status{
-		Status: metav1.StatusFailure, Code: codeNotFound, Reason: metav1.StatusReasonNotFound,
-		Message: fmt.Sprintf("Breakwater finds no pod %q in namespace %q of cell %q.", r.PodName, r.Namespace, cell),
-	}}
-}
-
-// Fragments of refusals by which kubectl breakwater doctor knows that removals of pods that exist are refused as well.
-const (
-	// OfCore precedes why removals cannot be reserved in a core. Only dry runs about pods that do not exist say it.
-	OfCore = "Removals cannot be reserved: "
-	// OfUnreadPod precedes the name of a cell whose pods cannot be read.
-	OfUnreadPod = "the pod cannot be read from cell "
-)
-
-// DenyNoPodOfDryRun is DenyNoPod for a dry run while removals cannot be reserved in a core, for a reason.
-func DenyNoPodOfDryRun(cell string, r Request, reason string) Answer {
-	answer := DenyNoPod(cell, r)
-	answer.Status.Message += " " + OfCore + reason + "."
-	return answer
-}
-
-// DenyChangedPod denies a removal whose review shows labels that differ from the pod's in its cell: other protectors may cover the
-// pod.
-func DenyChangedPod(cell string, r Request) Answer {
-	return tooManyRequests(VerdictUnknown, fmt.Sprintf(
-		"Breakwater refuses to %s pod %q, since its labels in cell %q are not those of the request; try again, or %s.",
-		r.verb(), r.PodName, cell, exemptHint))
-}
-
-// DenyUnknownCell denies a removal in an unknown cell.
-func DenyUnknownCell(cell string) Answer {
-	return Answer{Verdict: VerdictUnknownCell, Status: &metav1.Status{
-		Status: metav1.StatusFailure, Code: codeForbidden, Reason: metav1.StatusReasonForbidden,
-		Message: fmt.Sprintf("Breakwater does not know cell %q: no core cluster has a Cell of that name with a kubeconfigSecretRef, and the webhook has "+
-			"no --cell for it; delete the webhook configuration of this cluster if the cell was removed, or %s.", cell, exemptHint),
-	}}
-}
-
-// DenyMalformed denies a malformed review.
-func DenyMalformed(err error) Answer {
-	return Answer{Verdict: VerdictMalformed, Status: &metav1.Status{
-		Status: metav1.StatusFailure, Code: codeBadRequest, Reason: metav1.StatusReasonBadRequest,
-		Message: fmt.Sprintf("Breakwater cannot parse the review: %v.", err),
-	}}
-}

@@ -40,13 +40,19 @@ func TestDenialExplainsHowToConfirmAPendingDecrease(t *testing.T) {
 				p.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionDecreasePending, Status: c.status, Reason: c.reason, Message: message}}
 			}
 			charge := removal.Charge{Core: "hub", Key: key, Protector: p}
-			answer := removal.Deny([]removal.Charge{charge}, charge, quota.Verdict{Outcome: c.outcome}, removal.Request{PodName: "web-0", Operation: v1alpha1.OperationDelete})
+			answer := deniedBy(charge, c.outcome, removal.Request{PodName: "web-0", Operation: v1alpha1.OperationDelete})
 			got := answer.Status.Message
 			if answer.Status.Code != 429 || !strings.HasSuffix(got, c.want) || c.absent != "" && strings.Contains(got, c.absent) {
-				t.Errorf("Deny() = %d %q, want 429 with suffix %q and without %q", answer.Status.Code, got, c.want, c.absent)
+				t.Errorf("Answer() = %d %q, want 429 with suffix %q and without %q", answer.Status.Code, got, c.want, c.absent)
 			}
 		})
 	}
+}
+
+// deniedBy returns the answer when a protector denies a request.
+func deniedBy(charge removal.Charge, outcome quota.Outcome, r removal.Request) removal.Answer {
+	denial := &removal.Denial{Cause: removal.CauseProtector, By: &charge, Decision: quota.Verdict{Outcome: outcome}}
+	return removal.Deny(denial, charge).Answer("worker-1", r)
 }
 
 func TestIsDisruptionBudgetDenial(t *testing.T) {
@@ -87,8 +93,8 @@ func TestDenialToTheGarbageCollectorSaysWhatRecovers(t *testing.T) {
 		"the garbage collector, for another reason": {removal.GarbageCollector, owned, quota.DeniedFull, false},
 		"a pod without a controller":                {removal.GarbageCollector, &corev1.Pod{}, quota.DeniedNoBudget, false},
 	} {
-		request := removal.Request{User: c.user, PodName: "db-0", Pod: c.pod, Operation: v1alpha1.OperationDelete}
-		message := removal.Deny([]removal.Charge{charge}, charge, quota.Verdict{Outcome: c.outcome}, request).Status.Message
+		request := removal.Request{User: c.user, PodName: "db-0", Pod: removal.NewPod(c.pod), Operation: v1alpha1.OperationDelete}
+		message := deniedBy(charge, c.outcome, request).Status.Message
 		if got := strings.HasSuffix(message, advice); got != c.want {
 			t.Errorf("%s: denial %q has the advice: %v, want %v", claim, message, got, c.want)
 		}
@@ -98,7 +104,7 @@ func TestDenialToTheGarbageCollectorSaysWhatRecovers(t *testing.T) {
 func TestHelpIsAddedToDenialsThatClientsMayRepeat(t *testing.T) {
 	const help = "https://wiki.example/removals"
 	r := removal.Request{PodName: "web-0", Namespace: "shop"}
-	denied := removal.DenyUnknown(r, errors.New("no answer"))
+	denied := removal.Deny(&removal.Denial{Cause: removal.CauseProtectorsUnknown, Detail: "no answer"}).Answer("worker-1", r)
 	for claim, c := range map[string]struct {
 		answer removal.Answer
 		url    string
@@ -106,7 +112,7 @@ func TestHelpIsAddedToDenialsThatClientsMayRepeat(t *testing.T) {
 	}{
 		"a denial":                  {denied, help, true},
 		"no page":                   {denied, "", false},
-		"a pod that does not exist": {removal.DenyNoPod("worker-1", r), help, false},
+		"a pod that does not exist": {removal.Deny(&removal.Denial{Cause: removal.CauseNoPod}).Answer("worker-1", r), help, false},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			before := c.answer.Status.Message
@@ -119,7 +125,7 @@ func TestHelpIsAddedToDenialsThatClientsMayRepeat(t *testing.T) {
 			}
 		})
 	}
-	if allowed := removal.AllowUncharged(removal.VerdictNotAvailable).WithHelp(help); allowed.Status != nil {
+	if allowed := removal.Admit(removal.VerdictNotAvailable).Answer("worker-1", r).WithHelp(help); allowed.Status != nil {
 		t.Errorf("WithHelp() of an admission = %+v, want no status", allowed)
 	}
 	if got := denied.Status.Message; !strings.Contains(got, "kubectl breakwater force pod/web-0 -n shop --reason TEXT") || strings.Contains(got, "exempt") {

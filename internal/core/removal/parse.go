@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/podhealth"
 )
 
 // DecodeJSON parses JSON like encoding/json, except that names are case-sensitive. It takes a third of the CPU time, which dominates the
@@ -53,7 +54,7 @@ type reviewedPod struct {
 	} `json:"status"`
 }
 
-func (p *reviewedPod) pod() *corev1.Pod {
+func (p *reviewedPod) pod() *Pod {
 	pod := &corev1.Pod{}
 	pod.Namespace, pod.Name, pod.UID = p.Metadata.Namespace, p.Metadata.Name, p.Metadata.UID
 	pod.Labels, pod.DeletionTimestamp = p.Metadata.Labels, p.Metadata.DeletionTimestamp
@@ -73,8 +74,18 @@ func (p *reviewedPod) pod() *corev1.Pod {
 		pod.Status.Conditions = append(pod.Status.Conditions,
 			corev1.PodCondition{Type: c.Type, Status: c.Status, LastTransitionTime: c.LastTransitionTime})
 	}
-	return pod
+	return NewPod(pod)
 }
+
+// Pod is a pod with the facts that its health is computed from, which every step of a decision uses. It does not change: another state of the
+// pod is another Pod.
+type Pod struct {
+	*corev1.Pod
+	Facts podhealth.Facts
+}
+
+// NewPod returns a pod with its facts.
+func NewPod(pod *corev1.Pod) *Pod { return &Pod{Pod: pod, Facts: podhealth.FactsOf(pod)} }
 
 // Request is the request of a review: to remove a pod, to make it unavailable for a while, or to change its coverage.
 type Request struct {
@@ -83,7 +94,7 @@ type Request struct {
 	PodName   string
 	// Pod is the pod as stored in the API server, without fields that no decision needs. It is nil for an eviction, whose review does
 	// not contain it.
-	Pod *corev1.Pod
+	Pod *Pod
 	// Criterion is the criterion of an eviction: the removal also consumes budget if the pod meets only this criterion. Empty means
 	// none.
 	Criterion v1alpha1.Criterion
@@ -96,7 +107,7 @@ type Request struct {
 	Containers []v1alpha1.ContainerRestarts
 	// Relabeled is the pod with its new labels and annotations. It is nil if none that determine coverage change. A Relabel without it
 	// removes the pod from the coverage of every protector. An Update or a Resize can have it as well.
-	Relabeled *corev1.Pod
+	Relabeled *Pod
 	// User is the requesting user.
 	User string
 	// DryRun requests only the answer.
@@ -108,7 +119,7 @@ type Request struct {
 // Controller returns the pod's controller, or nil if it has none. It parses the pod again, so it is called only for a denied request.
 func (r Request) Controller() *metav1.OwnerReference {
 	if r.raw == nil {
-		return metav1.GetControllerOf(r.Pod)
+		return metav1.GetControllerOf(r.Pod.Pod)
 	}
 	owned := struct {
 		Metadata struct {

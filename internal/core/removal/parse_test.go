@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/podhealth"
 	"github.com/breakwater-k8s/breakwater/internal/core/removal"
 )
 
@@ -46,7 +47,7 @@ func TestParse(t *testing.T) {
 		}},
 	}
 	yes, no := true, false
-	deleted := removal.Request{Operation: v1alpha1.OperationDelete, Namespace: "default", PodName: "web-0", Pod: parsed}
+	deleted := removal.Request{Operation: v1alpha1.OperationDelete, Namespace: "default", PodName: "web-0", Pod: removal.NewPod(parsed)}
 	evicted := removal.Request{Operation: v1alpha1.OperationEvict, Namespace: "default", PodName: "web-0"}
 	asDryRun := func(r removal.Request) removal.Request { r.DryRun = true; return r }
 	for claim, test := range map[string]struct {
@@ -59,16 +60,16 @@ func TestParse(t *testing.T) {
 		"an oldObject without a namespace, which is in the namespace of the request": {
 			reviewOf(admissionv1.Delete, "", strings.Replace(pod, `"namespace":"default",`, "", 1)),
 			removal.Request{Operation: v1alpha1.OperationDelete, Namespace: "default", PodName: "web-0",
-				Pod: func() *corev1.Pod { p := parsed.DeepCopy(); p.Namespace = ""; return p }()}},
+				Pod: func() *removal.Pod { p := parsed.DeepCopy(); p.Namespace = ""; return removal.NewPod(p) }()}},
 		"an oldObject with repeated fields and unusual case": {
 			reviewOf(admissionv1.Delete, "", strings.Replace(pod, `"uid"`,
 				`"annotations":{"a":"`+"\xff"+`"},"managedFields":[{"fieldsV1":{"f:name":{},"f:name":{}}}],"uid"`, 1)), deleted},
 		"a pod with its own criterion": {
 			reviewOf(admissionv1.Delete, "", strings.Replace(pod, `"uid"`, `"annotations":{"a":"b","breakwater.dev/criterion":"Running"},"uid"`, 1)),
-			removal.Request{Operation: v1alpha1.OperationDelete, Namespace: "default", PodName: "web-0", Pod: func() *corev1.Pod {
+			removal.Request{Operation: v1alpha1.OperationDelete, Namespace: "default", PodName: "web-0", Pod: func() *removal.Pod {
 				p := parsed.DeepCopy()
 				p.Annotations = map[string]string{v1alpha1.AnnotationCriterion: "Running"}
-				return p
+				return removal.NewPod(p)
 			}()}},
 		"an eviction with a criterion": {
 			reviewOf(admissionv1.Create, "eviction", `{"metadata":{"name":"web-0","annotations":{"breakwater.dev/criterion":"Running"}}}`),
@@ -91,7 +92,7 @@ func TestParse(t *testing.T) {
 			if err != nil || !guarded {
 				t.Fatalf("Parse() guarded = %v, error = %v", guarded, err)
 			}
-			if diff := cmp.Diff(test.want, got, cmpopts.IgnoreUnexported(removal.Request{})); diff != "" {
+			if diff := cmp.Diff(test.want, got, cmpopts.IgnoreUnexported(removal.Request{}), cmp.AllowUnexported(podhealth.Facts{})); diff != "" {
 				t.Errorf("request (-want +got):\n%s", diff)
 			}
 		})

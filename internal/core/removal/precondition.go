@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // FailedPrecondition reports why the API server is certain to refuse an eviction: its deleteOptions.preconditions do not fit the pod,
@@ -27,13 +26,4 @@ func (r Request) FailedPrecondition(live *corev1.Pod) string {
 		return fmt.Sprintf("it requires resourceVersion %.*q, and the pod has %q", maxVersionLength, *version, live.ResourceVersion)
 	}
 	return ""
-}
-
-// DenyFailedPrecondition returns the API server's own answer to an eviction whose preconditions fail: 409. A denial is safe even if the
-// kubeconfig of the cell points to another cluster, where the pod differs. An admission without a reservation would not be.
-func DenyFailedPrecondition(r Request, why string) Answer {
-	return Answer{Verdict: VerdictFailedPrecondition, Operation: r.Operation, Status: &metav1.Status{
-		Status: metav1.StatusFailure, Code: codeConflict, Reason: metav1.StatusReasonConflict,
-		Message: fmt.Sprintf("Breakwater refuses to %s pod %q, since a precondition of the eviction fails: %s.", r.verb(), r.PodName, why),
-	}}
 }

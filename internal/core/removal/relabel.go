@@ -8,10 +8,8 @@ import (
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/core/podhealth"
 )
 
 // parseStatusUpdate parses a pod before and after a change of its status, which can relabel the pod as well (rule 14). The API server
@@ -36,14 +34,14 @@ func (r *Request) parseRelabel(review *admissionv1.AdmissionRequest) error {
 		return nil
 	}
 	// The stored status is decisive. An update of the status could otherwise claim the state that the new criterion requires.
-	relabeled := *r.Pod
+	relabeled := *r.Pod.Pod
 	relabeled.Labels, relabeled.Annotations = after.Labels, after.Annotations
-	r.Relabeled = &relabeled
+	r.Relabeled = NewPod(&relabeled)
 	return nil
 }
 
 // criterionText returns a text for a pod's own criterion. For a pod without one, it returns a text that no annotation results in.
-func criterionText(pod *corev1.Pod) string {
+func criterionText(pod *Pod) string {
 	if text, given := pod.Annotations[v1alpha1.AnnotationCriterion]; given {
 		return "=" + text
 	}
@@ -59,7 +57,7 @@ func (c Charge) losesPod(r Request, cell string, now time.Time) bool {
 	if criterionText(r.Pod) == criterionText(r.Relabeled) {
 		return false
 	}
-	return !c.Health(podhealth.FactsOf(r.Relabeled), cell, now).Counted(c.Protector.Spec.Criterion)
+	return !c.HealthAt(r.Relabeled.Facts, cell, now).Counted(c.Protector.Spec.Criterion)
 }
 
 // changesCoverage reports whether a request changes the coverage of the pod.

@@ -99,7 +99,7 @@ func TestRelabelConsumesBudget(t *testing.T) {
 			}
 			covering := chargeOf("web", c.protector)
 			covering.LeavesCell = c.leavesCell
-			charges, free := removal.ChargesFor([]removal.Charge{covering}, true, "c0", r, time.Now())
+			charges, free := chargesFor(r, covering)
 			if c.want == "" {
 				if len(charges) != 0 || free != c.free {
 					t.Errorf("ChargesFor() = %d charges and %s, want none and %s", len(charges), free, c.free)
@@ -116,6 +116,12 @@ func TestRelabelConsumesBudget(t *testing.T) {
 			}
 		})
 	}
+}
+
+// chargesFor returns those of the protectors that cover a pod of cell c0 that a request consumes budget of.
+func chargesFor(r removal.Request, covering ...removal.Charge) ([]removal.Charge, removal.VerdictReason) {
+	removal.AssessAll(covering, "c0", r, time.Now())
+	return removal.ChargesFor(covering, true, r)
 }
 
 func exemptsCanary(s *v1alpha1.PodProtectorSpec) {
@@ -196,7 +202,7 @@ func TestRelabelThroughStatusConsumesBudget(t *testing.T) {
 			if err != nil || !guarded {
 				t.Fatalf("Parse() guarded %v, error %v; want a guarded request", guarded, err)
 			}
-			charges, free := removal.ChargesFor([]removal.Charge{chargeOf("web", c.protector)}, true, "c0", r, time.Now())
+			charges, free := chargesFor(r, chargeOf("web", c.protector))
 			if len(charges) > 0 != c.want || !c.want && free != c.free {
 				t.Fatalf("ChargesFor() = %d charges and %s, want a charge: %v, otherwise %s", len(charges), free, c.want, c.free)
 			}
@@ -282,7 +288,7 @@ func TestProtectorsThatLoseThePodAreCharged(t *testing.T) {
 			t.Fatal(err)
 		}
 		if guarded {
-			charges, _ := removal.ChargesFor(covering, true, "c0", r, time.Now())
+			charges, _ := chargesFor(r, covering...)
 			for _, c := range charges {
 				got[c.Key.Name] = c.AttemptFor(r.Attempt("c0", time.Now(), "")).Operation
 			}

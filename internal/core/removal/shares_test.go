@@ -118,13 +118,13 @@ func TestDryRunIsDeniedByAShareWithoutBudget(t *testing.T) {
 	for wanted, previewDenies := range []bool{false, true} {
 		p.Status.Wanted = int32(wanted)
 		for _, dryRun := range []bool{true, false} {
-			r := removal.Request{Operation: v1alpha1.OperationDelete, PodName: pod.Name, Pod: pod, DryRun: dryRun}
+			r := removal.Request{Operation: v1alpha1.OperationDelete, PodName: pod.Name, Pod: removal.NewPod(pod), DryRun: dryRun}
 			denial := removal.Preview(charges, r.Attempt("a", time.Now(), ""), r)
 			if want := dryRun || previewDenies; (denial != nil) != want {
 				t.Errorf("Preview() denies with %d wanted and dry run %v: %v, want %v", wanted, dryRun, denial != nil, want)
 			}
 		}
-		r := removal.Request{Operation: v1alpha1.OperationDelete, PodName: pod.Name, Pod: pod}
+		r := removal.Request{Operation: v1alpha1.OperationDelete, PodName: pod.Name, Pod: removal.NewPod(pod)}
 		if answer := removal.DecideDryRun(charges, true, "a", r, time.Now()); answer.Allowed {
 			t.Errorf("DecideDryRun() admits with %d wanted: %+v", wanted, answer)
 		}

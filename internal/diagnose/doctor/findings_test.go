@@ -248,11 +248,11 @@ func TestJudgeReportsCells(t *testing.T) {
 			c.EvictionAnswer = apierrors.NewInternalError(errors.New("failed calling webhook: connection refused"))
 		}), finding{"cell a", "webhook", doctor.Problem, "connection refused", "webhook-down"}},
 		"the webhook does not reach a core": {checkCell(func(c *doctor.Cell) {
-			answer := removal.DenyNoPodOfDryRun("a", removal.Request{PodName: "breakwater-doctor", Namespace: "shop"}, `core cluster "core": no credentials`)
+			answer := removal.Deny(&removal.Denial{Cause: removal.CauseNoPod, Detail: `core cluster "core": no credentials`}).Answer("a", removal.Request{PodName: "breakwater-doctor", Namespace: "shop"})
 			c.EvictionAnswer = &apierrors.StatusError{ErrStatus: *answer.Status}
 		}), finding{"cell a", "webhook", doctor.Problem, `except by shares: core cluster "core": no credentials.`, "core-down"}},
 		"the webhook cannot read pods": {checkCell(func(c *doctor.Cell) {
-			answer := removal.DenyUnreadablePod("a", removal.Request{PodName: "breakwater-doctor", Namespace: "shop"}, errors.New("no credentials"))
+			answer := removal.Deny(&removal.Denial{Cause: removal.CauseUnreadPod, Detail: "no credentials"}).Answer("a", removal.Request{PodName: "breakwater-doctor", Namespace: "shop"})
 			c.EvictionAnswer = &apierrors.StatusError{ErrStatus: *answer.Status}
 		}), finding{"cell a", "webhook", doctor.Problem, `refuses to evict any: from cell "a": no credentials.`, "cell-guard-unknown"}},
 		"its certificate has expired for the API server": {checkCell(func(c *doctor.Cell) {

@@ -147,7 +147,7 @@ func (b *Simulation) isChargedByAny(p Pod, some map[string]bool) bool {
 	if len(some) == 0 || p.Request.IsAlwaysAllowed() || p.Request.IsBreakGlass() {
 		return false
 	}
-	charges, _ := removal.ChargesFor(b.covering(p), p.Belongs, b.cell, p.Request, b.now)
+	charges := b.chargesFor(p)
 	return slices.ContainsFunc(charges, func(c removal.Charge) bool { return some[c.String()] && !b.hasReservation(c, p) })
 }
 

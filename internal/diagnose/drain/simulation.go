@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/core/podhealth"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 	"github.com/breakwater-k8s/breakwater/internal/core/removal"
 )
@@ -60,14 +59,21 @@ func (s *Simulation) covering(p Pod) []removal.Charge {
 	return covering
 }
 
+// chargesFor returns the protectors that the removal of a pod consumes budget of.
+func (s *Simulation) chargesFor(p Pod) []removal.Charge {
+	covering := s.covering(p)
+	removal.AssessAll(covering, s.cell, p.Request, s.now)
+	charges, _ := removal.ChargesFor(covering, p.Belongs, p.Request)
+	return charges
+}
+
 // Request requests the removal of a pod, and reserves it if it is admitted.
 func (s *Simulation) Request(p Pod) removal.Answer {
-	covering := s.covering(p)
-	answer := removal.DecideDryRun(covering, p.Belongs, s.cell, p.Request, s.now)
+	answer := removal.DecideDryRun(s.covering(p), p.Belongs, s.cell, p.Request, s.now)
 	if !answer.Allowed || p.Request.IsAlwaysAllowed() {
 		return answer
 	}
-	charges, _ := removal.ChargesFor(covering, p.Belongs, s.cell, p.Request, s.now)
+	charges := s.chargesFor(p)
 	for _, c := range charges {
 		quota.Decide(c.Protector, []quota.Removal{c.AttemptFor(p.Request.Attempt(s.cell, s.now, ""))})
 	}
@@ -77,7 +83,7 @@ func (s *Simulation) Request(p Pod) removal.Answer {
 
 // Settle records that an admitted pod was deleted.
 func (s *Simulation) Settle(p Pod) {
-	facts := podhealth.FactsOf(p.Request.Pod)
+	facts := p.Request.Pod.Facts
 	for _, c := range s.charged[p.Name()] {
 		cell := quota.CellOf(c.Protector, s.cell)
 		if cell == nil {
@@ -86,7 +92,7 @@ func (s *Simulation) Settle(p Pod) {
 		cell.AdmissionHistory.Buckets = slices.DeleteFunc(cell.AdmissionHistory.Buckets, func(bucket v1alpha1.Bucket) bool {
 			return bucket.PodUID == p.Request.Pod.UID
 		})
-		if c.Health(facts, s.cell, s.now).Counted(c.Protector.Spec.Criterion) {
+		if c.HealthAt(facts, s.cell, s.now).Counted(c.Protector.Spec.Criterion) {
 			addCounted(cell, c.Domain.Name, -1)
 		}
 	}

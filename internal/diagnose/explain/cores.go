@@ -69,7 +69,7 @@ func (c Core) hasPod(cell string, pod *corev1.Pod) bool {
 // Request is a dry-run removal of a pod by an operation. An update restarts the pod's first container. A relabel takes the pod out of
 // the coverage of all protectors.
 func Request(pod *corev1.Pod, operation v1alpha1.Operation) removal.Request {
-	r := removal.Request{Operation: operation, Namespace: pod.Namespace, PodName: pod.Name, Pod: pod, DryRun: true}
+	r := removal.Request{Operation: operation, Namespace: pod.Namespace, PodName: pod.Name, Pod: removal.NewPod(pod), DryRun: true}
 	if operation == v1alpha1.OperationUpdate || operation == v1alpha1.OperationResize {
 		r.Generation = cmp.Or(pod.Generation+1, math.MaxInt64)
 		if len(pod.Spec.Containers) > 0 {

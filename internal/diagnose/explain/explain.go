@@ -144,11 +144,11 @@ func (s Situation) decide() removal.Answer {
 	if unknown == nil || s.Request.IsAlwaysAllowed() {
 		return removal.DecideDryRun(s.Covering, s.Belongs, s.Cell, s.Request, s.Now)
 	}
-	answer := removal.DenyUnknown(s.Request, unknown)
+	decision := removal.Deny(&removal.Denial{Cause: removal.CauseProtectorsUnknown, Detail: unknown.Error()})
 	if s.Request.IsBreakGlass() {
-		answer = answer.AdmitBreakGlass(s.Request.BreakGlassReason())
+		decision = decision.Force(s.Request.BreakGlassReason())
 	}
-	return answer
+	return decision.Answer(s.Cell, s.Request)
 }
 
 // IsUnknown reports whether the answer depends on core clusters that could not be read.

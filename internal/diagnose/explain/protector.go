@@ -81,8 +81,8 @@ func (s Situation) explainProtector(c removal.Charge, e *Explanation) Protector 
 		Guards: c.Guards(s.Request.Operation), FloorFrom: floorSource(c.Protector),
 		AtMostUnderWay: int(c.Protector.Spec.AdmissionHistory.MaxConcurrentLag), Cells: []Cell{},
 	}
-	facts := podhealth.FactsOf(s.Request.Pod)
-	health := c.Health(facts, s.Cell, c.AgeEvaluationTime(s.Cell, s.Now))
+	c.Assess(s.Request, s.Cell, s.Now)
+	health := c.Health
 	p.Charged = p.Guards && !s.Request.IsAlwaysAllowed() &&
 		(health.Charged(c.Protector.Spec.Criterion) || s.Request.Criterion != "" && health.Meets(s.Request.Criterion))
 	p.Why = s.countReason(c, health)

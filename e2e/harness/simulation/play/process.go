@@ -26,7 +26,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	removals "github.com/breakwater-k8s/breakwater/internal/core/removal"
 	"github.com/breakwater-k8s/breakwater/internal/sharding/members"
-	"github.com/breakwater-k8s/breakwater/webhook"
+	"github.com/breakwater-k8s/breakwater/webhook/review"
 )
 
 // process is one of our components. It runs its real code, and each of its connections can be held and severed.
@@ -44,7 +44,7 @@ type process struct {
 	// isStopping reports whether the process was asked to stop and is to be replaced.
 	isStopping atomic.Bool
 	// handler answers reviews, if the process is a webhook.
-	handler    *webhook.Protection
+	handler    *review.Protection
 	pauseState *pauseState
 	// interest selects the protectors that a shard keeps in its cache.
 	interest *clusters.CacheFilter

@@ -28,6 +28,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/simulation/scenario"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/webhook"
+	"github.com/breakwater-k8s/breakwater/webhook/reserve"
 )
 
 // processes starts our components, and knows which exist.
@@ -91,7 +92,7 @@ func (ps *processes) startWebhook(name, cell string) *process {
 				options.Cells[name] = link.Config()
 			}
 		}
-		options.Peers = &webhook.Peers{
+		options.Peers = &reserve.Peers{
 			Self: name, All: func() []string { return ps.webhookNames(cell) }, Client: &http.Client{Transport: &replicaTransport{from: p, processes: ps}},
 		}
 		var err error

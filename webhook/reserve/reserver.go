@@ -1,0 +1,162 @@
+package reserve
+
+import (
+	"context"
+	"errors"
+	"math"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/breakwater-k8s/breakwater/internal/batch"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+)
+
+// reserver submits operations on the protectors of a core to their next batches. In a storm, and while several replicas
+// write the same protector, it forwards reservations to another replica.
+type reserver struct {
+	core string
+	// batches executes each batch by batchWriter.flush.
+	batches *batch.Batcher[types.NamespacedName, historyOp, opResult]
+	// forwarder forwards reservations to other replicas; nil when there are none.
+	forwarder *forwarder
+	conflicts *conflictLog
+	distance  *coreDistance
+	// underWay is the number of reservations under way in this replica, with any protector, those for other replicas included.
+	underWay atomic.Int64
+	metrics  *Metrics
+	spans    *operationTracer
+	log      logr.Logger
+	// probe knows whether the core answers.
+	probe coreProbe
+}
+
+// reserve makes a reservation, while the core answers. It joins a batch of this replica or, in contention, a batch of the replica that
+// all of them choose. A replica that returns no valid answer is not asked again for suspectDuration.
+func (r *reserver) reserve(ctx context.Context, key types.NamespacedName, op historyOp) (result opResult, err error) {
+	ctx, end := r.spans.startReserve(ctx, key)
+	defer func() { end(result, err) }()
+	if err := r.probe.err(); err != nil {
+		return opResult{}, err
+	}
+	ctx, stop := r.probe.whileAnswering(ctx)
+	defer stop()
+	r.underWay.Add(1)
+	defer r.underWay.Add(-1)
+	if r.forwarder != nil && r.isContended(key) {
+		if owner := r.forwarder.ownerOf(key); owner != "" {
+			result, err := r.forwarder.reserve(ctx, owner, key, op)
+			r.metrics.forwarded.WithLabelValues(r.core, forwardResult(err)).Inc()
+			if err == nil {
+				return result, nil
+			}
+			if ctx.Err() == nil {
+				r.log.Info("Forwarding to another replica failed, reserving locally", "replica", owner, "protector", key, "reason", err.Error())
+				r.forwarder.markSuspect(owner)
+			}
+			// The other replica may have reserved anyway, or may still do so. The new token makes this a separate
+			// reservation.
+			op.removal.Token = NewToken()
+		}
+	}
+	return r.enqueue(ctx, key, op)
+}
+
+// isContended reports whether other replicas write a protector, or are expected to: in a storm they get as many removals as this
+// replica, and each conflict costs a write.
+func (r *reserver) isContended(key types.NamespacedName) bool {
+	return r.underWay.Load() >= stormQueueDepth || r.conflicts.isRecent(key, forwardAfterConflict)
+}
+
+// enqueue submits an operation to the next batch for a protector.
+func (r *reserver) enqueue(ctx context.Context, key types.NamespacedName, op historyOp) (opResult, error) {
+	spans, end := r.spans.startWait(ctx)
+	defer end()
+	op.spans = spans
+	result, err := r.batches.Do(ctx, key, op)
+	// The reason is unknown if the error is no answer of an API server.
+	if reason := apierrors.ReasonForError(err); err != nil && (reason == metav1.StatusReasonUnknown || reason == metav1.StatusReasonUnauthorized) {
+		r.probe.probe.Suspect()
+	}
+	return result, err
+}
+
+// giveBack gives a reservation back.
+func (r *reserver) giveBack(ctx context.Context, key types.NamespacedName, op historyOp) (opResult, error) {
+	return r.spans.traceGiveBack(ctx, key, func(ctx context.Context) (opResult, error) { return r.enqueue(ctx, key, op) })
+}
+
+// errUnknownProtector is the answer for a protector that this replica does not have. This replica may not have read it yet: the
+// asking replica has read it, and must check for itself.
+var errUnknownProtector = errors.New("the protector does not exist")
+
+// reserveForPeer reserves for another replica. It returns decisions for all removals or for none. It does not forward them
+// again: replicas that disagree about the owner would pass them in a circle.
+func (r *reserver) reserveForPeer(ctx context.Context, key types.NamespacedName, removals []quota.Removal) ([]decided, error) {
+	spans, end := r.spans.startWait(ctx)
+	defer end()
+	if err := r.probe.err(); err != nil {
+		return nil, err // the asking replica may reach the core
+	}
+	ctx, stop := r.probe.whileAnswering(ctx)
+	defer stop()
+	r.underWay.Add(int64(len(removals)))
+	defer r.underWay.Add(-int64(len(removals)))
+	ops := make([]historyOp, len(removals))
+	for i, removal := range removals {
+		ops[i] = historyOp{removal: removal, claim: &quota.Claim{}, spans: spans}
+	}
+	results, err := r.batches.DoAll(ctx, key, ops)
+	if err != nil {
+		return nil, err
+	}
+	decisions := make([]decided, len(results))
+	for i, result := range results {
+		if result.kind == resultReleased {
+			return nil, errUnknownProtector
+		}
+		decisions[i] = decided{Verdict: result.verdict, Claim: *ops[i].claim}
+	}
+	return decisions, nil
+}
+
+// FlushPending writes the pending charges of a protector for which no removal is requested.
+func (r *reserver) FlushPending(ctx context.Context, protector types.NamespacedName) error {
+	ctx, cancel := context.WithTimeout(ctx, pendingWriteTimeout)
+	defer cancel()
+	_, err := r.batches.Do(ctx, protector, historyOp{kind: opFlush})
+	return err
+}
+
+const (
+	// stormQueueDepth is the number of concurrent removals at which the webhook assumes a storm.
+	stormQueueDepth = 4
+	// maxBatchWindow limits how long the removals of a storm wait for each other.
+	maxBatchWindow = 200 * time.Millisecond
+	// stragglers is the part of the recent removals that a batch does not wait for: an eighth.
+	stragglers = 8
+)
+
+// batchWindow returns the batch window. In a storm it gathers removals, because a write costs the core much more than a
+// removal costs the webhook. A client that requests one removal after the other never waits. The batch is flushed as
+// soon as it holds seven eighths of as many removals as there were recently: the others would keep it waiting for the
+// slowest client. If the core is far away, it is flushed at half as many: then one half waits for the network while the other half
+// arrives, and writes are rare anyway. After a conflict with another replica it waits for the whole window: the more often replicas
+// write one object, the more writes fail.
+func (r *reserver) batchWindow(key types.NamespacedName, queueDepth int, took time.Duration) (window time.Duration, enough int) {
+	if queueDepth < stormQueueDepth {
+		return 0, 0
+	}
+	enough = queueDepth - queueDepth/stragglers
+	switch {
+	case r.conflicts.isRecent(key, took):
+		enough = math.MaxInt
+	case r.distance.isFar():
+		enough = queueDepth / 2
+	}
+	return min(5*took, maxBatchWindow), enough
+}
