@@ -55,7 +55,7 @@ func NewPendingCharge(removal quota.Removal, p *v1alpha1.PodProtector) PendingCh
 	}
 }
 
-// pendingCharges are the pending charges of the protectors of a core, at most one for each pod. They are safe for concurrent
+// PendingCharges are the pending charges of the protectors of a core, at most one for each pod. They are safe for concurrent
 // use.
 type PendingCharges struct {
 	// added receives a value when a charge was added.
