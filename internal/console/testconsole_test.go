@@ -26,11 +26,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/metrictable"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/roles"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 	"github.com/breakwater-k8s/breakwater/internal/console/access"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
-	"github.com/breakwater-k8s/breakwater/internal/telemetry/metrictable"
 )
 
 // testConsole is a console that runs with exactly its own permissions, and the objects that it shows.

@@ -3,8 +3,8 @@ package nodeguard
 import (
 	"testing"
 
+	"github.com/breakwater-k8s/breakwater/e2e/harness/metrictable"
 	"github.com/breakwater-k8s/breakwater/internal/core/podhold"
-	"github.com/breakwater-k8s/breakwater/internal/telemetry/metrictable"
 )
 
 func TestMetricsMatchDocumentation(t *testing.T) {
