@@ -3,12 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -32,7 +29,6 @@ type generatorFlags struct {
 	decreases cli.DecreaseFlags
 	core      clusters.Connection
 	selector  string
-	kinds     []string
 }
 
 func generatorCommand() *cobra.Command {
@@ -80,7 +76,6 @@ recreate a lost one. Either all replicas have the same --ring, or none has a --r
 	bindUser(flags, &f.core, "", "the core cluster")
 	flags.StringVar(&f.selector, "workload-selector", v1alpha1.LabelProtect+"=true",
 		"label `selector` of the workloads that get protectors without a policy; workloads that it does not match lose theirs")
-	flags.StringSliceVar(&f.kinds, "kinds", kindNames(), "watched `kinds` of Kubernetes' own workloads; protectors of other kinds stay unchanged")
 	f.electionFlags.bind(flags)
 	f.ringFlags.bind(flags, "namespaces")
 	f.decreases.Bind(flags)
@@ -91,10 +86,6 @@ recreate a lost one. Either all replicas have the same --ring, or none has a --r
 
 func (f *generatorFlags) run(ctx context.Context) error {
 	selector, err := f.workloadSelector()
-	if err != nil {
-		return err
-	}
-	kinds, err := f.watchedKinds()
 	if err != nil {
 		return err
 	}
@@ -132,7 +123,7 @@ func (f *generatorFlags) run(ctx context.Context) error {
 		return fmt.Errorf("set up the brake: %w", err)
 	}
 	losses := keeper.NewLosses()
-	options := generator.Options{Selector: selector, Kinds: kinds, Registry: metrics.Registry, Losses: losses, Share: ownShare, Brake: releaseBrake, Tracer: tracer}
+	options := generator.Options{Selector: selector, Kinds: generator.AllKinds(), Registry: metrics.Registry, Losses: losses, Share: ownShare, Brake: releaseBrake, Tracer: tracer}
 	if err := generator.Setup(ctx, mgr, options); err != nil {
 		return fmt.Errorf("set up the generator: %w", err)
 	}
@@ -172,24 +163,4 @@ func (f *generatorFlags) workloadSelector() (labels.Selector, error) {
 		return nil, fmt.Errorf("--workload-selector is empty and would match every Deployment of the cluster: set a selector such as %s=true", v1alpha1.LabelProtect)
 	}
 	return selector, nil
-}
-
-func kindNames() []string {
-	var names []string
-	for _, kind := range generator.AllKinds() {
-		names = append(names, kind.Kind)
-	}
-	return names
-}
-
-func (f *generatorFlags) watchedKinds() ([]schema.GroupVersionKind, error) {
-	var kinds []schema.GroupVersionKind
-	for _, name := range f.kinds {
-		at := slices.Index(kindNames(), name)
-		if at < 0 {
-			return nil, fmt.Errorf("--kinds %q: want some of %s; policies can name other kinds", name, strings.Join(kindNames(), ", "))
-		}
-		kinds = append(kinds, generator.AllKinds()[at])
-	}
-	return kinds, nil
 }

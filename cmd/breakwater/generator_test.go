@@ -31,7 +31,6 @@ func TestGeneratorRejectsInvalidFlags(t *testing.T) {
 		want      string
 	}{
 		"an invalid selector":              {[]string{"--workload-selector", "a=b=c"}, `--workload-selector "a=b=c": `},
-		"an unknown kind":                  {[]string{"--kinds", "Rollout"}, `--kinds "Rollout": `},
 		"an empty selector":                {[]string{"--workload-selector", ""}, "--workload-selector is empty"},
 		"a kubeconfig that does not exist": {[]string{"--kubeconfig", "/nonexistent"}, `--kubeconfig: load kubeconfig "/nonexistent": `},
 		"a missing context":                {[]string{"--kubeconfig", kubeconfig, "--context", "moon"}, `context "moon" does not exist`},
