@@ -17,7 +17,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/controllers/overlap"
 	"github.com/breakwater-k8s/breakwater/internal/cli"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
-	"github.com/breakwater-k8s/breakwater/internal/sharding/share"
+	"github.com/breakwater-k8s/breakwater/internal/sharding/ownership"
 	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing"
 )
 
@@ -110,7 +110,7 @@ func (f *generatorFlags) run(ctx context.Context) error {
 	}
 	defer endTraces()
 	tracer.WrapConfig(config)
-	mgr, ownShare, err := f.newManager(ctx, config, tracer)
+	mgr, slots, err := f.newManager(ctx, config, tracer)
 	if err != nil {
 		return err
 	}
@@ -123,21 +123,21 @@ func (f *generatorFlags) run(ctx context.Context) error {
 		return fmt.Errorf("set up the brake: %w", err)
 	}
 	losses := keeper.NewLosses()
-	options := generator.Options{Selector: selector, Kinds: generator.AllKinds(), Registry: metrics.Registry, Losses: losses, Share: ownShare, Brake: releaseBrake, Tracer: tracer}
+	options := generator.Options{Selector: selector, Kinds: generator.AllKinds(), Registry: metrics.Registry, Losses: losses, Slots: slots, Brake: releaseBrake, Tracer: tracer}
 	if err := generator.Setup(ctx, mgr, options); err != nil {
 		return fmt.Errorf("set up the generator: %w", err)
 	}
-	if err := keeper.Setup(ctx, mgr, metrics.Registry, losses, ownShare, releaseBrake); err != nil {
+	if err := keeper.Setup(ctx, mgr, metrics.Registry, losses, slots, releaseBrake); err != nil {
 		return fmt.Errorf("set up the keeper: %w", err)
 	}
-	if err := overlap.Setup(mgr, ownShare); err != nil {
+	if err := overlap.Setup(mgr, slots); err != nil {
 		return fmt.Errorf("set up the controller of overlaps: %w", err)
 	}
 	return mgr.Start(ctx)
 }
 
-// newManager creates the manager of a replica with leader election, or of a shard and its share.
-func (f *generatorFlags) newManager(ctx context.Context, config *rest.Config, tracer *tracing.Tracer) (manager.Manager, *share.Share, error) {
+// newManager creates the manager of a replica with leader election, or of a shard and its slots.
+func (f *generatorFlags) newManager(ctx context.Context, config *rest.Config, tracer *tracing.Tracer) (manager.Manager, *ownership.Slots, error) {
 	withCache := func(options *manager.Options) {
 		options.Cache = generator.CacheOptions()
 		enableExemplars(tracer)(options)
