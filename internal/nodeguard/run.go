@@ -67,7 +67,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	pin := &Pin{server: kubeconfig.Server, node: o.Node, load: s.loadIdentity, save: s.saveIdentity}
+	pin := &Pin{server: kubeconfig.Server, node: o.Node, store: s}
 	forKubelet := NewUpstream(kubeconfig, true, pin.Check)
 	own := NewAccount(kubeconfig, o.TokenFile)
 	r := &records{own: own, namespace: o.Namespace, store: s, log: o.Log}
