@@ -42,30 +42,19 @@ Deployment web is deployment-web. Its floor is the number of pods that a rollout
 floor. You can set all fields of the protector that neither the workload nor the policy determines.
 
 The generator deletes a protector when its workload is deleted or opts out (` + v1alpha1.LabelProtect + `=false, or the label =true removed), or when its policy is
-deleted and has the targetRemovalPolicy Release. Finalizers ensure that the generator observes deletions. If a workload, a policy or a
-whole kind is lost without a deletion, its protectors stay in force, with the condition TargetResolved=False. Before you uninstall the
-generator, release its protectors: set the targetRemovalPolicy of policies to Release, and remove the labels. If the generator was
-uninstalled already, "breakwater release" lists objects that have its finalizers, and removes the finalizers.
+deleted and has the targetRemovalPolicy Release. If a workload, a policy or a whole kind is lost without a deletion, its protectors
+stay in force, with the condition TargetResolved=False. Before you uninstall the generator, release its protectors
+(docs/how-to/upgrade.md); "breakwater release" removes finalizers that are left.
 
 A large decrease is the release of a protector, or a decrease of a floor by half or more. It takes effect after
---decrease-quiet-period. When more large decreases are pending than --decrease-count and --decrease-percent allow in a
---decrease-window, the generator holds all of them: the old floors stay in force, with the condition DecreasePending, until a user
-confirms them ("kubectl breakwater release --pending", or the annotation ` + v1alpha1.AnnotationConfirmRelease + `=true on the
-workload, its namespace or the protector), or until the window allows them. In a cascade, a workload is deleted because its owner, its
-kind or its namespace is deleted. The generator holds these decreases until a user confirms them.
-
-Policies can name any kind that has a scale subresource, or whose objects contain whole workloads. For such a kind the generator needs
-permission to get, list, watch and patch its objects, and to get their scale.
+--decrease-quiet-period. When more are pending than --decrease-count and --decrease-percent allow in a --decrease-window, or in a
+cascade, the generator holds them until a user confirms them (docs/concepts/disasters.md).
 
 The generator also adds the finalizer breakwater.dev/hold to all other PodProtectors. It recreates a PodProtector that is lost without a
 deletion, including its reservations. While no generator runs, a deleted PodProtector remains until its finalizers are removed.
 
-Replicas elect a leader. Run one set of replicas for each core cluster.
-
-With --ring all replicas work. They are shards of the ClusterRing with that name, which needs no resources; each shard has its own
---shard. Each namespace belongs to one of 256 slots, and each slot to one shard, which owns the protectors, workloads and policies of its
-namespaces. Other shards take over the slots of a shard that fails. Each shard remembers all protectors, so that the remaining shards can
-recreate a lost one. Either all replicas have the same --ring, or none has a --ring.`,
+Replicas elect a leader. Run one set of replicas for each core cluster. With --ring all replicas work, as shards of the ClusterRing
+with that name, which needs no resources (docs/concepts/sharding.md). Either all replicas have the same --ring, or none has a --ring.`,
 		Example: `  breakwater generator --kubeconfig core.kubeconfig --leader-elect=false
   kubectl label deployment web ` + v1alpha1.LabelProtect + `=true`,
 		Args: cobra.NoArgs,
