@@ -9,6 +9,6 @@ import (
 
 func TestMetricsMatchDocumentation(t *testing.T) {
 	registry := metrictable.NewRecordingRegistry()
-	newMetrics().register(registry, &Guard{view: podhold.NewView(), store: &store{}}, func() string { return "" })
+	newMetrics().register(registry, &Guard{pods: knownPods{view: podhold.NewView()}, store: &store{}}, func() string { return "" })
 	registry.Check(t, "../../docs/reference/metrics.md", metrictable.Prefix("breakwater_node_"))
 }

@@ -133,7 +133,7 @@ func (e *ending) run(ctx context.Context) { wait.UntilWithContext(ctx, e.check, 
 // check ends the held pods whose end has come.
 func (e *ending) check(ctx context.Context) {
 	e.guard.mu.Lock()
-	held := e.guard.view.Held()
+	held := e.guard.pods.view.Held()
 	e.guard.mu.Unlock()
 	if len(held) == 0 {
 		e.guard.ask(nil)
