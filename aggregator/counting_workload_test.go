@@ -16,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/breakwater-k8s/breakwater/aggregator"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/roles"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
@@ -547,7 +547,7 @@ func TestWorkloadBelowUnreadableKinds(t *testing.T) {
 			l.createCell()
 			c.build(l)
 			l.createProtector(oneMissing)
-			l.runAs(l.coreUser(), testplane.User(t, l.namespace+"-cell", aggregator.CellRules()))
+			l.runAs(l.coreUser(), testplane.User(t, l.namespace+"-cell", roles.Rules(t, "aggregator.cell")))
 			if c.problem != "" {
 				l.wantUnknownFloor(c.problem)
 				return

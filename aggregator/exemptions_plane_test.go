@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/breakwater-k8s/breakwater/aggregator"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/roles"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 )
@@ -61,7 +61,7 @@ func TestProtectorReportsWhatIsNotProtected(t *testing.T) {
 	l := newFixture(t)
 	l.createCell()
 	l.createProtector(func(*v1alpha1.PodProtectorSpec) {})
-	l.runAs(l.coreUser(), testplane.User(l, l.namespace+"-cell", aggregator.CellRules()))
+	l.runAs(l.coreUser(), testplane.User(l, l.namespace+"-cell", roles.Rules(l, "aggregator.cell")))
 	l.wantCondition(v1alpha1.ConditionGuarded, metav1.ConditionFalse, v1alpha1.ReasonNamespaceExempt) // no webhook yet
 	l.wantCondition(v1alpha1.ConditionPodsMatched, metav1.ConditionFalse, v1alpha1.ReasonNoPodMatches)
 	l.createPod("web-0", true)

@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/breakwater-k8s/breakwater/aggregator"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/roles"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 	"github.com/breakwater-k8s/breakwater/internal/core/podhold"
 )
@@ -60,7 +60,7 @@ func TestAggregatorPublishesProtectedPods(t *testing.T) {
 	api.Spec.MinAvailable = v1alpha1.Pods(1)
 	l.create(api)
 	l.deployment("api", 1)
-	l.runAs(l.coreUser(), testplane.User(l, l.namespace+"-cell", append(aggregator.CellRules(), aggregator.NodeGuardRules()...)))
+	l.runAs(l.coreUser(), testplane.User(l, l.namespace+"-cell", append(roles.Rules(l, "aggregator.cell"), roles.Rules(l, "guards")...)))
 	l.wantPublished(map[string]string{"web": "app in (web)", "api": "app in (web)"})
 
 	p := l.protector()
@@ -81,7 +81,7 @@ func TestAggregatorAnswersNodeGuards(t *testing.T) {
 	l.createCell()
 	l.createProtector(func(*v1alpha1.PodProtectorSpec) {})
 	l.createPod("web-0", true)
-	l.runAs(l.coreUser(), testplane.User(l, l.namespace+"-cell", append(aggregator.CellRules(), aggregator.NodeGuardRules()...)))
+	l.runAs(l.coreUser(), testplane.User(l, l.namespace+"-cell", append(roles.Rules(l, "aggregator.cell"), roles.Rules(l, "guards")...)))
 	l.wantPublished(map[string]string{"web": "app in (web)"})
 	list := &corev1.ConfigMapList{}
 	if err := l.client.List(l.Context(), list, client.InNamespace(l.guardsIn), client.HasLabels{podhold.LabelProtected}); err != nil {

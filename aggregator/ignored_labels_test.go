@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/roles"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
@@ -47,7 +48,7 @@ func TestLabelWithoutEffectIsAnEventOnItsWorkload(t *testing.T) {
 		r.OwnerReferences = []metav1.OwnerReference{{APIVersion: "example.com/v1", Kind: "Shop", Name: "shop", UID: "1", Controller: ptr.To(true)}}
 	})
 
-	user := testplane.User(t, namespace+"-cell", CellRules())
+	user := testplane.User(t, namespace+"-cell", roles.Rules(t, "aggregator.cell"))
 	objects, clientset := metadata.NewForConfigOrDie(user), kubernetes.NewForConfigOrDie(user)
 	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: clientset.EventsV1()})
 	if err := broadcaster.StartRecordingToSinkWithContext(t.Context()); err != nil {

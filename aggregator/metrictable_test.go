@@ -6,7 +6,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/breakwater-k8s/breakwater/internal/telemetry/metrictable"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/metrictable"
 )
 
 func TestMetricsAreThoseOfTheTable(t *testing.T) {

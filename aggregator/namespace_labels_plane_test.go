@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/breakwater-k8s/breakwater/aggregator"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/roles"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
@@ -129,7 +129,7 @@ func TestOnlyNamespacesWithProtectorsNeedTheWebhook(t *testing.T) {
 	l.wantRemovals(l.namespace, false)
 	l.createCell()
 	l.createProtector(func(*v1alpha1.PodProtectorSpec) {})
-	l.runAs(l.coreUser(), testplane.User(l, user, aggregator.CellRules()))
+	l.runAs(l.coreUser(), testplane.User(l, user, roles.Rules(l, "aggregator.cell")))
 
 	l.wantCondition(v1alpha1.ConditionGuarded, metav1.ConditionFalse, v1alpha1.ReasonNamespaceExempt)
 	if ready := meta.FindStatusCondition(l.protector().Status.Conditions, v1alpha1.ConditionReady); ready == nil || ready.Status == metav1.ConditionTrue {
@@ -156,7 +156,7 @@ func TestLabelStaysWhileAProtectorExists(t *testing.T) {
 	l.protectOnly(other, user)
 	l.createCell()
 	protector := l.createProtector(func(*v1alpha1.PodProtectorSpec) {})
-	l.runAs(l.coreUser(), testplane.User(l, user, aggregator.CellRules()))
+	l.runAs(l.coreUser(), testplane.User(l, user, roles.Rules(l, "aggregator.cell")))
 	l.wantLabel(true)
 	const kept = "In an emergency, label the namespace breakwater.dev/exempt=true"
 	for _, metadata := range []string{
@@ -202,7 +202,7 @@ func TestLabelStaysForAnotherCore(t *testing.T) {
 		return ""
 	})
 	protector := l.createProtector(func(*v1alpha1.PodProtectorSpec) {})
-	l.runAs(l.coreUser(), testplane.User(l, l.namespace+"-cell", aggregator.CellRules()))
+	l.runAs(l.coreUser(), testplane.User(l, l.namespace+"-cell", roles.Rules(l, "aggregator.cell")))
 	wantCores := func(number int) {
 		t.Helper()
 		l.eventually(func() string {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/aggregator"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/roles"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/sharding/members"
@@ -34,8 +35,8 @@ func (l *fixture) createRing() {
 // shardUser returns a config with exactly the permissions that a shard needs.
 func (l *fixture) shardUser() *rest.Config {
 	l.Helper()
-	rules := append(aggregator.CoreRules(), aggregator.LeaseRules()...)
-	return testplane.User(l, l.namespace, slices.Concat(rules, aggregator.RingRules(), members.ShardRules(), aggregator.CellRules()))
+	rules := append(roles.Rules(l, "aggregator.core"), roles.Rules(l, "leases")...)
+	return testplane.User(l, l.namespace, slices.Concat(rules, roles.Rules(l, "ring"), roles.Rules(l, "shard"), roles.Rules(l, "aggregator.cell")))
 }
 
 // runShard starts a shard, and returns a function that stops it.

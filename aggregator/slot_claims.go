@@ -93,7 +93,7 @@ func (b *slotBalancer) rebalance(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	wanted, recorded := slot.Shares(shards)[b.options.Membership.Name()], b.recorded(cell)
+	wanted, recorded := slot.ByShard(shards)[b.options.Membership.Name()], b.recorded(cell)
 	has, closing := b.owned.slots.claimed()
 	// The shard gives up slots that the record does not assign to it, slots with a later epoch, and slots that it is not to have.
 	if stop := has.Minus(recorded).Or(closing).Or(has.Minus(wanted)); !stop.Empty() {

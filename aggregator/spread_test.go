@@ -21,6 +21,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/aggregator"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/roles"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
@@ -67,7 +68,7 @@ func (l *fixture) runAs(core, cell *rest.Config) (stop func()) {
 // coreUser returns a config with the permissions that an aggregator needs in its core.
 func (l *fixture) coreUser() *rest.Config {
 	l.Helper()
-	return testplane.User(l, l.namespace+"-core", append(aggregator.CoreRules(), aggregator.LeaseRules()...))
+	return testplane.User(l, l.namespace+"-core", append(roles.Rules(l, "aggregator.core"), roles.Rules(l, "leases")...))
 }
 
 // spread returns a change of a spec that sets its spread.
@@ -140,7 +141,7 @@ func (l *fixture) events() (reasons []string) {
 func TestPodsAreCountedByZones(t *testing.T) {
 	l := newFixture(t)
 	core := l.coreUser()
-	cell := testplane.User(t, l.namespace+"-cell", aggregator.CellRules())
+	cell := testplane.User(t, l.namespace+"-cell", roles.Rules(t, "aggregator.cell"))
 	l.createCell()
 	for name, zone := range map[string]string{"n1": "a", "n2": "b", "n3": "b", "n4": ""} {
 		l.createNode(name, zone)
@@ -228,7 +229,7 @@ func TestMissingPermissionIsReported(t *testing.T) {
 	for claim, missing := range map[string][]string{"to read nodes": {"get", "list", "watch"}, "to watch them": {"watch"}} {
 		t.Run(claim, func(t *testing.T) {
 			l := newFixture(t)
-			core, rules := l.coreUser(), aggregator.CellRules()
+			core, rules := l.coreUser(), roles.Rules(l, "aggregator.cell")
 			for i := range rules {
 				if at := slices.Index(rules[i].Resources, "nodes"); at >= 0 {
 					rules[i].Resources = slices.Delete(slices.Clone(rules[i].Resources), at, at+1)
@@ -256,7 +257,7 @@ func TestMissingPermissionIsReported(t *testing.T) {
 			if err := l.client.Get(l.Context(), client.ObjectKey{Name: l.namespace + "-cell"}, role); err != nil {
 				t.Fatal(err)
 			}
-			role.Rules = aggregator.CellRules()
+			role.Rules = roles.Rules(t, "aggregator.cell")
 			if err := l.client.Update(l.Context(), role); err != nil {
 				t.Fatal(err)
 			}
@@ -269,7 +270,7 @@ func TestMissingPermissionIsReported(t *testing.T) {
 func TestNodesAreWatchedOnlyWhileUsed(t *testing.T) {
 	l := newFixture(t)
 	core := l.coreUser()
-	cell := testplane.User(t, l.namespace+"-cell", aggregator.CellRules())
+	cell := testplane.User(t, l.namespace+"-cell", roles.Rules(t, "aggregator.cell"))
 	watched := &watchCounter{}
 	cell.Wrap(watched.count)
 	l.createCell()
@@ -307,7 +308,7 @@ func TestPodsOnManyNodesAreSummed(t *testing.T) {
 	const nodes = v1alpha1.MostDomains + 6
 	l := newFixture(t)
 	core := l.coreUser()
-	cell := testplane.User(t, l.namespace+"-cell", aggregator.CellRules())
+	cell := testplane.User(t, l.namespace+"-cell", roles.Rules(t, "aggregator.cell"))
 	l.createCell()
 	for i := range nodes {
 		l.createNode(fmt.Sprintf("n%02d", i), "a")

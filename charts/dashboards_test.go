@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/breakwater-k8s/breakwater/internal/telemetry/metrictable"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/metrictable"
 )
 
 // dashboard has the parts of a Grafana dashboard that its author can get wrong.

@@ -10,45 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/breakwater-k8s/breakwater/aggregator"
-	"github.com/breakwater-k8s/breakwater/controllers/brake"
-	"github.com/breakwater-k8s/breakwater/controllers/certificates"
-	"github.com/breakwater-k8s/breakwater/controllers/generator"
-	"github.com/breakwater-k8s/breakwater/controllers/inventory"
-	"github.com/breakwater-k8s/breakwater/controllers/keeper"
-	"github.com/breakwater-k8s/breakwater/controllers/topology"
-	"github.com/breakwater-k8s/breakwater/internal/clusters"
-	"github.com/breakwater-k8s/breakwater/internal/console"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/roles"
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/check"
-	"github.com/breakwater-k8s/breakwater/internal/nodeguard"
-	"github.com/breakwater-k8s/breakwater/internal/sharding/members"
-	"github.com/breakwater-k8s/breakwater/internal/sharding/share"
-	"github.com/breakwater-k8s/breakwater/webhook"
-	"github.com/breakwater-k8s/breakwater/webhook/rootguard"
-	"github.com/breakwater-k8s/breakwater/webhook/scheduling"
-	"github.com/breakwater-k8s/breakwater/webhook/sharding"
 )
-
-// sharderRules returns the cluster-wide permissions of the sharder in addition to those of its webhook.
-func sharderRules() []rbacv1.PolicyRule {
-	return []rbacv1.PolicyRule{
-		{APIGroups: []string{"breakwater.dev"}, Resources: []string{"clusterrings/status"}, Verbs: []string{"patch"}},
-		{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"get", "list", "watch"}},
-		{
-			APIGroups: []string{"admissionregistration.k8s.io"}, Resources: []string{"mutatingwebhookconfigurations"},
-			Verbs: []string{"get", "list", "watch", "create", "patch", "delete"},
-		},
-		{APIGroups: []string{"authorization.k8s.io"}, Resources: []string{"selfsubjectaccessreviews"}, Verbs: []string{"create"}},
-		{APIGroups: []string{"events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
-	}
-}
-
-// shardNamespaceRules returns the sharder's permissions in shard namespaces: to read, update and delete Leases.
-func shardNamespaceRules() []rbacv1.PolicyRule {
-	return []rbacv1.PolicyRule{{
-		APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"get", "list", "watch", "update", "delete"},
-	}}
-}
 
 // helmTestRules returns the permissions of helm test.
 func helmTestRules(checker check.Checker) []rbacv1.PolicyRule { return checker.Rules() }
@@ -93,103 +57,116 @@ func TestAccountsMayDoWhatComponentsNeedAndNoMore(t *testing.T) {
 	kruise := schema.GroupResource{Group: "apps.kruise.io", Resource: "clonesets"}
 	applications := schema.GroupResource{Group: "example.com", Resource: "applications"}
 	owners := []schema.GroupResource{{Group: "argoproj.io", Resource: "rollouts"}, {Resource: "configmaps"}}
+	scheduling := roles.Value("webhook.scheduling.enabled", true)
+	rules := func(name string, options ...roles.Option) []rbacv1.PolicyRule {
+		return roles.Rules(t, name, options...)
+	}
+	trusts := func(validating, mutating []string) []rbacv1.PolicyRule {
+		inCluster, _ := roles.CertificateRules(t, validating, mutating, "", "")
+		return inCluster
+	}
+	local := func(serving, callers string) []rbacv1.PolicyRule {
+		_, inNamespace := roles.CertificateRules(t, nil, nil, serving, callers)
+		return inNamespace
+	}
 	for _, c := range []struct {
 		set, kind, name string
 		want            [][]rbacv1.PolicyRule
 	}{
-		{"sharder", "ClusterRole", "breakwater-sharder", [][]rbacv1.PolicyRule{sharding.ClusterRules(), sharderRules()}},
+		{"sharder", "ClusterRole", "breakwater-sharder", [][]rbacv1.PolicyRule{rules("sharder.cluster")}},
 		{"sharder", "ClusterRole", "breakwater-sharder-resources", nil},
-		{"sharder", "Role", "breakwater-sharder", [][]rbacv1.PolicyRule{clusters.ElectionRules()}},
-		{"sharder", "Role", "breakwater-sharder-shards", [][]rbacv1.PolicyRule{shardNamespaceRules()}},
+		{"sharder", "Role", "breakwater-sharder", [][]rbacv1.PolicyRule{rules("election")}},
+		{"sharder", "Role", "breakwater-sharder-shards", [][]rbacv1.PolicyRule{rules("sharder.shards")}},
 		{"sharder", "ClusterRole", "breakwater-webhook", nil},
 		{"single", "ClusterRole", "breakwater-sharder", nil},
-		{"console", "ClusterRole", "breakwater-console", [][]rbacv1.PolicyRule{console.ClusterRules()}},
+		{"console", "ClusterRole", "breakwater-console", [][]rbacv1.PolicyRule{rules("console")}},
 		{"console", "Role", "breakwater-console", nil},
 		{"console", "ClusterRole", "breakwater-certificates", nil},
-		{"console", "Role", "breakwater-certificates", [][]rbacv1.PolicyRule{certificates.Rules("breakwater-console-tls"), clusters.ElectionRules()}},
-		{"everything", "ClusterRole", "breakwater-console", [][]rbacv1.PolicyRule{console.ClusterRules()}},
+		{"console", "Role", "breakwater-certificates", [][]rbacv1.PolicyRule{local("breakwater-console-tls", "")}},
+		{"everything", "ClusterRole", "breakwater-console", [][]rbacv1.PolicyRule{rules("console")}},
 		{"single", "ClusterRole", "breakwater-console", nil},
-		{"sharded", "ClusterRole", "breakwater-generator", [][]rbacv1.PolicyRule{generator.ClusterRules(), keeper.ClusterRules(), share.ClusterRules()}},
-		{"sharded", "Role", "breakwater-generator", [][]rbacv1.PolicyRule{members.ShardRules(), brake.Rules()}},
-		{"sharded", "ClusterRole", "breakwater-aggregator", [][]rbacv1.PolicyRule{aggregator.CoreRules(), aggregator.CellRules(), aggregator.RingRules()}},
-		{"sharded", "Role", "breakwater-aggregator", [][]rbacv1.PolicyRule{aggregator.LeaseRules(), members.ShardRules()}},
-		{"single", "ClusterRole", "breakwater-generator", [][]rbacv1.PolicyRule{generator.ClusterRules(), keeper.ClusterRules()}},
-		{"single", "Role", "breakwater-generator", [][]rbacv1.PolicyRule{clusters.ElectionRules(), brake.Rules()}},
-		{"single", "ClusterRole", "breakwater-topology", [][]rbacv1.PolicyRule{topology.ClusterRules(), topology.CellRules()}},
-		{"single", "Role", "breakwater-topology", [][]rbacv1.PolicyRule{clusters.ElectionRules()}},
-		{"single", "ClusterRole", "breakwater-aggregator", [][]rbacv1.PolicyRule{aggregator.CoreRules(), aggregator.CellRules()}},
-		{"single", "Role", "breakwater-aggregator", [][]rbacv1.PolicyRule{aggregator.LeaseRules()}},
-		{"single", "ClusterRole", "breakwater-webhook", [][]rbacv1.PolicyRule{webhook.CoreRules(), webhook.CellRules()}},
+		{"sharded", "ClusterRole", "breakwater-generator", [][]rbacv1.PolicyRule{rules("generator"), rules("share")}},
+		{"sharded", "Role", "breakwater-generator", [][]rbacv1.PolicyRule{rules("shard"), rules("grants")}},
+		{"sharded", "ClusterRole", "breakwater-aggregator", [][]rbacv1.PolicyRule{rules("aggregator.core"), rules("aggregator.cell"), rules("ring")}},
+		{"sharded", "Role", "breakwater-aggregator", [][]rbacv1.PolicyRule{rules("leases"), rules("shard")}},
+		{"single", "ClusterRole", "breakwater-generator", [][]rbacv1.PolicyRule{rules("generator")}},
+		{"single", "Role", "breakwater-generator", [][]rbacv1.PolicyRule{rules("election"), rules("grants")}},
+		{"single", "ClusterRole", "breakwater-topology", [][]rbacv1.PolicyRule{rules("topology.core"), rules("topology.cell")}},
+		{"single", "Role", "breakwater-topology", [][]rbacv1.PolicyRule{rules("election")}},
+		{"single", "ClusterRole", "breakwater-aggregator", [][]rbacv1.PolicyRule{rules("aggregator.core"), rules("aggregator.cell")}},
+		{"single", "Role", "breakwater-aggregator", [][]rbacv1.PolicyRule{rules("leases")}},
+		{"single", "ClusterRole", "breakwater-webhook", [][]rbacv1.PolicyRule{rules("webhook.core"), rules("webhook.cell")}},
 		{"single", "Role", "breakwater-webhook", nil},
-		{"self-signed", "ClusterRole", "breakwater-certificates", [][]rbacv1.PolicyRule{certificates.ClusterRules([]string{"breakwater-core", "breakwater-cell-local", "breakwater-roots"}, nil)}},
-		{"self-signed", "Role", "breakwater-certificates", [][]rbacv1.PolicyRule{certificates.Rules("breakwater-webhook-tls"), certificates.Rules("breakwater-sharder-tls"), clusters.ElectionRules()}},
+		{"self-signed", "ClusterRole", "breakwater-certificates", [][]rbacv1.PolicyRule{trusts([]string{"breakwater-core", "breakwater-cell-local", "breakwater-roots"}, nil)}},
+		{"self-signed", "Role", "breakwater-certificates", [][]rbacv1.PolicyRule{local("breakwater-webhook-tls", ""), local("breakwater-sharder-tls", "")}},
 		{"single", "ClusterRole", "breakwater-test", [][]rbacv1.PolicyRule{helmTestRules(check.Checker{Core: true, Configurations: []string{"breakwater-core", "breakwater-cell-local", "breakwater-roots"}})}},
 		{"sharder", "ClusterRole", "breakwater-test", [][]rbacv1.PolicyRule{helmTestRules(check.Checker{Core: true, Rings: true})}},
 		{"core", "ClusterRole", "breakwater-test", [][]rbacv1.PolicyRule{helmTestRules(check.Checker{Core: true})}}, // no webhook runs there
 		{"worker", "ClusterRole", "breakwater-test", [][]rbacv1.PolicyRule{helmTestRules(check.Checker{Configurations: []string{"breakwater-cell-worker-1", "breakwater-roots"}})}},
-		{"core", "ClusterRole", "breakwater-topology", [][]rbacv1.PolicyRule{topology.ClusterRules()}},
-		{"core", "Role", "breakwater-token-renewal", [][]rbacv1.PolicyRule{clusters.RenewalRules("cell-worker-1")}},
+		{"core", "ClusterRole", "breakwater-topology", [][]rbacv1.PolicyRule{rules("topology.core")}},
+		{"core", "Role", "breakwater-token-renewal", [][]rbacv1.PolicyRule{roles.RenewalRules(t, "cell-worker-1")}},
 		{"inventory", "Role", "breakwater-token-renewal", nil},
 		{"single", "Role", "breakwater-token-renewal", nil},
-		{"worker", "Role", "breakwater-webhook", [][]rbacv1.PolicyRule{clusters.RenewalRules("core-europe")}},
-		{"inventory", "ClusterRole", "breakwater-topology", [][]rbacv1.PolicyRule{topology.ClusterRules(), inventory.ClusterRules()}},
-		{"inventory", "Role", "breakwater-inventory-secrets", [][]rbacv1.PolicyRule{inventory.SecretRules()}},
-		{"inventory", "Role", "breakwater-inventory-argocd", [][]rbacv1.PolicyRule{inventory.ArgoCDRules()}},
-		{"inventory", "Role", "breakwater-inventory-cluster-profiles", [][]rbacv1.PolicyRule{inventory.ClusterProfileRules()}},
-		{"inventory", "Role", "breakwater-cell-kubeconfigs", [][]rbacv1.PolicyRule{topology.SecretRules()}},
+		{"worker", "Role", "breakwater-webhook", [][]rbacv1.PolicyRule{roles.RenewalRules(t, "core-europe")}},
+		{"inventory", "ClusterRole", "breakwater-topology", [][]rbacv1.PolicyRule{rules("topology.core"), rules("inventory.core")}},
+		{"inventory", "Role", "breakwater-inventory-secrets", [][]rbacv1.PolicyRule{rules("inventory.secrets")}},
+		{"inventory", "Role", "breakwater-inventory-argocd", [][]rbacv1.PolicyRule{rules("inventory.argocd")}},
+		{"inventory", "Role", "breakwater-inventory-cluster-profiles", [][]rbacv1.PolicyRule{rules("inventory.clusterProfiles")}},
+		{"inventory", "Role", "breakwater-cell-kubeconfigs", [][]rbacv1.PolicyRule{{{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}}}}},
 		{"core", "Role", "breakwater-inventory-secrets", nil},
 		{"core", "Role", "breakwater-inventory-argocd", nil},
-		{"core", "ClusterRole", "breakwater-aggregator", [][]rbacv1.PolicyRule{aggregator.CoreRules()}},
-		{"core", "ClusterRole", "breakwater-access", [][]rbacv1.PolicyRule{webhook.CoreRules()}},
-		{"core", "ClusterRole", "breakwater-access-cell", [][]rbacv1.PolicyRule{webhook.CoreRules()}},
+		{"core", "ClusterRole", "breakwater-aggregator", [][]rbacv1.PolicyRule{rules("aggregator.core")}},
+		{"core", "ClusterRole", "breakwater-access", [][]rbacv1.PolicyRule{rules("webhook.core")}},
+		{"core", "ClusterRole", "breakwater-access-cell", [][]rbacv1.PolicyRule{rules("webhook.core")}},
 		{"core", "Role", "breakwater-access-cell", nil},
-		{"identities", "ClusterRole", "breakwater-access-cell", [][]rbacv1.PolicyRule{webhook.CoreRules(), aggregator.CoreRules()}},
-		{"identities", "Role", "breakwater-access-cell", [][]rbacv1.PolicyRule{aggregator.LeaseRules()}},
+		{"identities", "ClusterRole", "breakwater-access-cell", [][]rbacv1.PolicyRule{rules("webhook.core"), rules("aggregator.core")}},
+		{"identities", "Role", "breakwater-access-cell", [][]rbacv1.PolicyRule{rules("leases")}},
 		{"identities", "ClusterRole", "breakwater-access", nil}, // it has no cell and no shared account
 		{"worker", "ClusterRole", "breakwater-access-cell", nil},
 		{"core", "ClusterRole", "breakwater-webhook", nil},
-		{"core-webhook", "ClusterRole", "breakwater-webhook", [][]rbacv1.PolicyRule{webhook.CoreRules(), rootguard.ClusterRules()}},
-		{"worker", "ClusterRole", "breakwater-webhook", [][]rbacv1.PolicyRule{webhook.CellRules()}},
+		{"core-webhook", "ClusterRole", "breakwater-webhook", [][]rbacv1.PolicyRule{rules("webhook.core"), rules("webhook.roots")}},
+		{"worker", "ClusterRole", "breakwater-webhook", [][]rbacv1.PolicyRule{rules("webhook.cell")}},
 		{"worker", "ClusterRole", "breakwater-aggregator", nil},
 		{"worker", "ClusterRole", "breakwater-generator", nil},
 		{"worker", "ClusterRole", "breakwater-topology", nil},
-		{"worker", "ClusterRole", "breakwater-access", [][]rbacv1.PolicyRule{topology.CellRules(), aggregator.CellRules()}},
-		{"worker-aggregator", "ClusterRole", "breakwater-aggregator", [][]rbacv1.PolicyRule{aggregator.CellRules()}},
-		{"worker-aggregator", "Role", "breakwater-aggregator", [][]rbacv1.PolicyRule{aggregator.TriggerRules()}},
+		{"worker", "ClusterRole", "breakwater-access", [][]rbacv1.PolicyRule{rules("topology.cell"), rules("aggregator.cell")}},
+		{"worker-aggregator", "ClusterRole", "breakwater-aggregator", [][]rbacv1.PolicyRule{rules("aggregator.cell")}},
+		{"worker-aggregator", "Role", "breakwater-aggregator", [][]rbacv1.PolicyRule{rules("trigger")}},
 		{"worker-aggregator", "ClusterRole", "breakwater-shares", nil},
-		{"shares", "ClusterRole", "breakwater-aggregator", [][]rbacv1.PolicyRule{aggregator.CellRules(), aggregator.ShareRules()}},
-		{"shares", "ClusterRole", "breakwater-shares", [][]rbacv1.PolicyRule{aggregator.CoreRules(), aggregator.CellRules()}},
-		{"shares", "Role", "breakwater-shares", [][]rbacv1.PolicyRule{aggregator.LeaseRules()}},
+		{"shares", "ClusterRole", "breakwater-aggregator", [][]rbacv1.PolicyRule{rules("aggregator.cell"), rules("aggregator.shares")}},
+		{"shares", "ClusterRole", "breakwater-shares", [][]rbacv1.PolicyRule{rules("aggregator.core"), rules("aggregator.cell")}},
+		{"shares", "Role", "breakwater-shares", [][]rbacv1.PolicyRule{rules("leases")}},
 		{"shares", "Role", "breakwater-aggregator", nil},
-		{"shares", "ClusterRole", "breakwater-webhook", [][]rbacv1.PolicyRule{webhook.CoreRules(), webhook.CellRules()}},
-		{"worker-remote-webhook", "ClusterRole", "breakwater-access", [][]rbacv1.PolicyRule{topology.CellRules(), aggregator.CellRules(), webhook.CellRules(), webhook.NodeGuardRules()}},
-		{"everything", "ClusterRole", "breakwater-generator", [][]rbacv1.PolicyRule{generator.ClusterRules(), keeper.ClusterRules(), generator.KindRules(kruise), brake.OwnerRules(applications)}},
-		{"everything", "ClusterRole", "breakwater-aggregator", [][]rbacv1.PolicyRule{aggregator.CoreRules(), aggregator.CellRules(), aggregator.WorkloadRules(kruise)}},
-		{"everything", "ClusterRole", "breakwater-webhook", [][]rbacv1.PolicyRule{webhook.CoreRules(), webhook.CellRules(), webhook.NodeGuardRules(), webhook.OwnerRules(kruise), scheduling.CoreRules(), scheduling.CellRules(), rootguard.ClusterRules(), rootguard.OwnerRules(owners, kruise)}},
-		{"everything", "ClusterRole", "breakwater-access-cell", [][]rbacv1.PolicyRule{webhook.CoreRules(), scheduling.CoreRules(), aggregator.CoreRules()}},
-		{"everything", "Role", "breakwater-access", [][]rbacv1.PolicyRule{aggregator.LeaseRules(), aggregator.NodeGuardRules()}},
-		{"everything", "Role", "breakwater-aggregator", [][]rbacv1.PolicyRule{aggregator.LeaseRules(), aggregator.NodeGuardRules()}},
-		{"worker-remote-webhook", "Role", "breakwater-access", [][]rbacv1.PolicyRule{aggregator.NodeGuardRules()}},
-		{"scheduling", "ClusterRole", "breakwater-webhook", [][]rbacv1.PolicyRule{webhook.CoreRules(), webhook.CellRules(), scheduling.CoreRules(), scheduling.CellRules()}},
-		{"scheduling", "ClusterRole", "breakwater-certificates", [][]rbacv1.PolicyRule{certificates.ClusterRules(
+		{"shares", "ClusterRole", "breakwater-webhook", [][]rbacv1.PolicyRule{rules("webhook.core"), rules("webhook.cell")}},
+		{"worker-remote-webhook", "ClusterRole", "breakwater-access", [][]rbacv1.PolicyRule{rules("topology.cell"), rules("aggregator.cell"), rules("webhook.cell")}},
+		{"everything", "ClusterRole", "breakwater-generator", [][]rbacv1.PolicyRule{rules("generator", roles.Kinds("generator.sourceKinds", kruise), roles.Kinds("generator.ownerKinds", applications))}},
+		{"everything", "ClusterRole", "breakwater-aggregator", [][]rbacv1.PolicyRule{rules("aggregator.core"), rules("aggregator.cell", roles.Kinds("aggregator.workloadKinds", kruise))}},
+		{"everything", "ClusterRole", "breakwater-webhook", [][]rbacv1.PolicyRule{rules("webhook.core", scheduling), rules("webhook.cell", scheduling, roles.Kinds("webhook.ownerKinds", kruise)),
+			rules("webhook.roots", roles.Kinds("rootGuard.ownerKinds", owners...), roles.Kinds("generator.sourceKinds", kruise))}},
+		{"everything", "ClusterRole", "breakwater-access-cell", [][]rbacv1.PolicyRule{rules("webhook.core", scheduling), rules("aggregator.core")}},
+		{"everything", "Role", "breakwater-access", [][]rbacv1.PolicyRule{rules("leases"), rules("guards")}},
+		{"everything", "Role", "breakwater-aggregator", [][]rbacv1.PolicyRule{rules("leases"), rules("guards")}},
+		{"worker-remote-webhook", "Role", "breakwater-access", [][]rbacv1.PolicyRule{rules("guards")}},
+		{"scheduling", "ClusterRole", "breakwater-webhook", [][]rbacv1.PolicyRule{rules("webhook.core", scheduling), rules("webhook.cell", scheduling)}},
+		{"scheduling", "ClusterRole", "breakwater-certificates", [][]rbacv1.PolicyRule{trusts(
 			[]string{"breakwater-core", "breakwater-cell-shop", "breakwater-cell-zone-a", "breakwater-roots"}, []string{"breakwater-scheduling-shop", "breakwater-scheduling-zone-a"})}},
-		{"callers", "ClusterRole", "breakwater-certificates", [][]rbacv1.PolicyRule{certificates.ClusterRules(
+		{"callers", "ClusterRole", "breakwater-certificates", [][]rbacv1.PolicyRule{trusts(
 			[]string{"breakwater-core", "breakwater-cell-shop", "breakwater-cell-bank", "breakwater-roots"}, []string{"breakwater-scheduling-shop", "breakwater-scheduling-bank"})}},
-		{"callers", "Role", "breakwater-certificates", [][]rbacv1.PolicyRule{certificates.CallerRules("breakwater-webhook-callers"), clusters.ElectionRules()}},
+		{"callers", "Role", "breakwater-certificates", [][]rbacv1.PolicyRule{local("", "breakwater-webhook-callers")}},
 		{"scheduling", "ClusterRole", "breakwater-test", [][]rbacv1.PolicyRule{helmTestRules(check.Checker{
 			Core: true, Configurations: []string{"breakwater-core", "breakwater-cell-shop", "breakwater-cell-zone-a", "breakwater-roots"},
 			SchedulingConfigurations: []string{"breakwater-scheduling-shop", "breakwater-scheduling-zone-a"},
 		})}},
-		{"scheduling", "ClusterRole", "breakwater-topology", [][]rbacv1.PolicyRule{topology.ClusterRules(), topology.CellRules()}},
-		{"scheduling-core", "ClusterRole", "breakwater-access", [][]rbacv1.PolicyRule{webhook.CoreRules(), scheduling.CoreRules()}},
+		{"scheduling", "ClusterRole", "breakwater-topology", [][]rbacv1.PolicyRule{rules("topology.core"), rules("topology.cell")}},
+		{"scheduling-core", "ClusterRole", "breakwater-access", [][]rbacv1.PolicyRule{rules("webhook.core", scheduling)}},
 		{"scheduling-core", "ClusterRole", "breakwater-test", [][]rbacv1.PolicyRule{helmTestRules(check.Checker{Core: true})}},
-		{"scheduling-remote", "ClusterRole", "breakwater-access", [][]rbacv1.PolicyRule{topology.CellRules(), aggregator.CellRules(), webhook.CellRules(), scheduling.CellRules()}},
-		{"scheduling-worker", "ClusterRole", "breakwater-webhook", [][]rbacv1.PolicyRule{webhook.CellRules(), scheduling.CellRules()}},
-		{"node", "ClusterRole", "breakwater-node", [][]rbacv1.PolicyRule{nodeguard.ClusterRules()}},
-		{"node", "Role", "breakwater-node", [][]rbacv1.PolicyRule{nodeguard.LocalRules("breakwater-node")}},
-		{"node", "ClusterRole", "breakwater-node-identity", [][]rbacv1.PolicyRule{nodeguard.KubeletRules()}},
+		{"scheduling-remote", "ClusterRole", "breakwater-access", [][]rbacv1.PolicyRule{rules("topology.cell"), rules("aggregator.cell"), rules("webhook.cell", scheduling)}},
+		{"scheduling-worker", "ClusterRole", "breakwater-webhook", [][]rbacv1.PolicyRule{rules("webhook.cell", scheduling)}},
+		{"node", "ClusterRole", "breakwater-node", [][]rbacv1.PolicyRule{rules("node")}},
+		{"node", "Role", "breakwater-node", [][]rbacv1.PolicyRule{rules("node.local")}},
+		{"node", "ClusterRole", "breakwater-node-identity", [][]rbacv1.PolicyRule{{{APIGroups: []string{""}, Resources: []string{"namespaces"}, ResourceNames: []string{"kube-system"}, Verbs: []string{"get"}}}}},
 		{"worker", "ClusterRole", "breakwater-node", nil},
-		{"scheduling-worker", "ClusterRole", "breakwater-access", [][]rbacv1.PolicyRule{topology.CellRules(), aggregator.CellRules()}},
+		{"scheduling-worker", "ClusterRole", "breakwater-access", [][]rbacv1.PolicyRule{rules("topology.cell"), rules("aggregator.cell")}},
 	} {
 		t.Run(c.set+" "+c.kind+" "+c.name, func(t *testing.T) {
 			objects := render(t, "--values", "breakwater/ci/"+c.set+".yaml", "--set", "fullnameOverride=breakwater")

@@ -8,8 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/roles"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
-	"github.com/breakwater-k8s/breakwater/webhook"
 )
 
 // inZone creates a node of a zone. It returns a change that places pods there.
@@ -43,7 +43,7 @@ func TestDomainLossAllowsRemovalsInLargestZone(t *testing.T) {
 				t.Fatal(err)
 			}
 			inA, inB := l.pod("in-a", l.inZone("a")), l.pod("in-b", l.inZone("b"))
-			rights := testplane.User(l, "webhook-of-"+l.namespace, webhook.CellRules())
+			rights := testplane.User(l, "webhook-of-"+l.namespace, roles.Rules(l, "webhook.cell"))
 			l.serve(func(s *replicaOptions) { s.cell = rights }).guard()
 			wantRefused(t, remove(l, inB), `domain "a" of topology.kubernetes.io/zone`, "floor 4", "available 10")
 			l.wantReserved("web", 0)

@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/breakwater-k8s/breakwater/e2e/harness/roles"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
-	"github.com/breakwater-k8s/breakwater/webhook"
 )
 
 // ownerKind is a kind of controllers in a test.
@@ -179,7 +179,7 @@ func TestPodsOfRecreatedControllersAreReleased(t *testing.T) {
 	l := newFixture(t)
 	group := l.namespace + ".example.com"
 	kinds := ownerKinds(group)
-	rights := testplane.User(l, "webhook-of-"+l.namespace, slices.Concat(webhook.CellRules(), webhook.OwnerRules(l.serveOwnerKinds(group)...)))
+	rights := testplane.User(l, "webhook-of-"+l.namespace, roles.Rules(l, "webhook.cell", roles.Kinds("webhook.ownerKinds", l.serveOwnerKinds(group)...)))
 	l.protect("web", 100, 20) // it admits nothing
 	l.serve(func(s *replicaOptions) { s.cell, s.retrier = rights, true }).guard()
 

@@ -1,23 +1,22 @@
 package webhook_test
 
 import (
-	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/breakwater-k8s/breakwater/e2e/harness/roles"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 	"github.com/breakwater-k8s/breakwater/internal/core/podhold"
-	"github.com/breakwater-k8s/breakwater/webhook"
 )
 
 // With the permissions that users grant it, the webhook records exactly the removals that the API server carries out at once.
 func TestRemovalsWithoutGracePeriodAreRecordedInTheCell(t *testing.T) {
 	l := newFixture(t)
 	l.protect("web", 0, 20)
-	rights := testplane.User(l, "webhook-of-"+l.namespace, slices.Concat(webhook.CellRules(), webhook.NodeGuardRules()))
+	rights := testplane.User(l, "webhook-of-"+l.namespace, roles.Rules(l, "webhook.cell", roles.Value("node.enabled", true)))
 	l.serve(func(s *replicaOptions) { s.cell, s.nodeGuard = rights, true }).guard()
 	period := func(seconds int64) func(*corev1.Pod) {
 		return func(p *corev1.Pod) { p.Spec.TerminationGracePeriodSeconds = &seconds }

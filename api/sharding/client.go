@@ -3,14 +3,13 @@ package sharding
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // Client wraps a client so that its writes fail with ErrNotHeld while the shard does not hold its Lease. A write must be answered
-// before the time that HeldUntil returns when the write is sent. Canceling the context does not abort a write that was sent; only
+// before the Lease expires, as it is when the write is sent. Canceling the context does not abort a write that was sent; only
 // its deadline does. So a shard that stops knows that no write can still take effect, and can release its Lease.
 //
 // The client of a manager from Configure or NewManager is already wrapped.
@@ -114,15 +113,6 @@ func (f *fencedSubResource) Apply(ctx context.Context, object runtime.ApplyConfi
 // Held reports whether the shard holds its Lease now: it has joined, and less than the Lease duration has passed since it sent
 // its last successful renewal.
 func (s *Shard) Held() bool { return s.hold.err() == nil }
-
-// HeldUntil returns when the shard stops holding the Lease unless it renews the Lease; the zero time if the shard does not hold
-// it now.
-func (s *Shard) HeldUntil() time.Time {
-	if s.hold.err() != nil {
-		return time.Time{}
-	}
-	return s.hold.expiry()
-}
 
 // Context returns a context that ends when the shard stops holding its Lease, or when the parent ends. It is for work outside of
 // reconcilers. In the first case the cause is ErrNotHeld with the reason.

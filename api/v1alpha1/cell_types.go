@@ -107,6 +107,7 @@ type CellSpec struct {
 }
 
 // KubeconfigSecretRef identifies a key of a Secret in the core cluster.
+// +kubebuilder:object:generate=false
 type KubeconfigSecretRef struct {
 	// Namespace of the Secret.
 	//

@@ -135,6 +135,7 @@ type ClusterRingSpec struct {
 }
 
 // GroupResource identifies a resource, as in URLs.
+// +kubebuilder:object:generate=false
 type GroupResource struct {
 	// Group of the resource. Empty means the core group.
 	//
@@ -243,6 +244,7 @@ type ClusterRingStatus struct {
 }
 
 // RingMember is a shard of a ring.
+// +kubebuilder:object:generate=false
 type RingMember struct {
 	// Name of the shard and of its Lease.
 	//
@@ -259,6 +261,7 @@ type RingMember struct {
 }
 
 // RingHolding has the slots of a shard of a ring without resources.
+// +kubebuilder:object:generate=false
 type RingHolding struct {
 	// Shard that has the slots.
 	//

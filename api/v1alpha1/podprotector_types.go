@@ -178,6 +178,7 @@ const (
 // ShareOf identifies the protector of a share.
 //
 // +kubebuilder:validation:XValidation:rule="self.cell == oldSelf.cell && self.name == oldSelf.name",message="cell and name are immutable"
+// +kubebuilder:object:generate=false
 type ShareOf struct {
 	// Name is the name of the protector, in the namespace of the share.
 	//
@@ -246,6 +247,7 @@ type ShareOf struct {
 }
 
 // TargetRef names a workload in the namespace of the protector's name.
+// +kubebuilder:object:generate=false
 type TargetRef struct {
 	// APIVersion of the workload, for example apps/v1.
 	//
@@ -449,6 +451,7 @@ type PodProtectorStatus struct {
 }
 
 // Summary has the sums over the cells of a protector.
+// +kubebuilder:object:generate=false
 type Summary struct {
 	// Total is the number of pods that the selector selects.
 	Total int32 `json:"total"`
@@ -497,6 +500,7 @@ type PodProtectorCell struct {
 }
 
 // CellShare is the share of a cell, as the core records it. Only the aggregator that leads the cell writes it.
+// +kubebuilder:object:generate=false
 type CellShare struct {
 	// Floor is the number of pods that the cell keeps, whatever other cells do.
 	//
@@ -707,6 +711,7 @@ const (
 )
 
 // Target is the workload that targetRef names, in one cell.
+// +kubebuilder:object:generate=false
 type Target struct {
 	// UID of the workload.
 	//
@@ -728,6 +733,7 @@ type Target struct {
 }
 
 // ExpectedWorkload is a workload and its expected number of pods.
+// +kubebuilder:object:generate=false
 type ExpectedWorkload struct {
 	// APIVersion of the workload, for example apps/v1.
 	//
@@ -771,6 +777,7 @@ type AdmissionHistory struct {
 }
 
 // ContainerRestarts is the restart count of a container of a pod.
+// +kubebuilder:object:generate=false
 type ContainerRestarts struct {
 	// Name of the container.
 	//

@@ -49,6 +49,7 @@ type ProtectionPolicyStatus struct {
 }
 
 // OverruledWorkload is a workload that a policy selects, but to which another policy applies.
+// +kubebuilder:object:generate=false
 type OverruledWorkload struct {
 	// +kubebuilder:validation:MaxLength=63
 	Kind string `json:"kind"`

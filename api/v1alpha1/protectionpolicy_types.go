@@ -119,6 +119,7 @@ type WorkloadSelection struct {
 
 // WorkloadKind is a kind of workload: Deployment, StatefulSet and ReplicaSet of apps/v1, ReplicationController of v1, any other
 // kind with a scale subresource, or a kind whose objects contain whole workloads.
+// +kubebuilder:object:generate=false
 type WorkloadKind struct {
 	// APIVersion of the kind, for example apps/v1.
 	//
@@ -291,6 +292,7 @@ type FloorRule struct {
 }
 
 // FromStrategy has no fields.
+// +kubebuilder:object:generate=false
 type FromStrategy struct{}
 
 // PodShare is a number of pods, or a share of a workload's replicas. Percentages are rounded up.

@@ -102,6 +102,7 @@ type CellDomains struct {
 }
 
 // DomainCount is the number of pods in a domain that count towards the floor.
+// +kubebuilder:object:generate=false
 type DomainCount struct {
 	// Name of the domain: the value of the node label, or the name of the cell.
 	//
@@ -114,6 +115,7 @@ type DomainCount struct {
 }
 
 // OtherDomains are domains that are not counted separately.
+// +kubebuilder:object:generate=false
 type OtherDomains struct {
 	// Domains is the number of these domains.
 	//
@@ -130,6 +132,7 @@ type OtherDomains struct {
 }
 
 // SpreadStatus is the distribution of the pods of a protector over all cells. It is informational: no decision reads it.
+// +kubebuilder:object:generate=false
 type SpreadStatus struct {
 	// TopologyKey is the topologyKey of spec.spread.
 	//

@@ -49,23 +49,12 @@ func aggregatorCommand() *cobra.Command {
 		Use:   "aggregator --cell NAME --core-kubeconfig FILE --kubeconfig FILE | aggregator --all-cells --core-kubeconfig FILE",
 		Short: "Count the pods of a cell and settle its reservations",
 		Long: `The aggregator counts the available pods of one cell for every protector of one core cluster, and settles the reservations
-that its counts account for. Run one aggregator for each pair of cell and core cluster. Replicas elect a leader with a Lease in
-the core cluster; the other replicas wait.
+that its counts account for. Run one aggregator for each pair of cell and core cluster, or with --all-cells one for every Cell of a
+core cluster that has a kubeconfigSecretRef. Replicas elect a leader with a Lease in the core cluster; the other replicas wait.
 
-The core cluster must have a Cell object with the name --cell.
-
-With --all-cells one process counts every Cell of the core cluster that has a kubeconfigSecretRef. It needs no restart when Cells
-are created or deleted, or when kubeconfigs are rotated. It needs permission to get the Secrets in the core cluster, and to get
-the namespace kube-system of each cell's cluster, whose UID identifies the cluster.
-
-With --ring several processes share the work for each cell. They are shards of the ClusterRing with that name, which needs no
-resources; each shard has its own --shard. Each namespace belongs to one of 256 slots, and each slot to one shard. A shard keeps,
-counts and settles only the pods of its slots. When shards start or stop, slots move; while a slot has no shard, its reservations
-are not settled. Either all processes of a cell have the same --ring, or none has a --ring. With --cell, the ring must not have
-shards of other cells.
-
-A shard needs these additional permissions in the core cluster: get, list and watch clusterrings; list and watch leases in all
-namespaces; create, get, update and delete leases in the ring's shardNamespace.`,
+With --ring several processes share the work for each cell, as shards of the ClusterRing with that name, which needs no resources
+(docs/concepts/sharding.md). Either all processes of a cell have the same --ring, or none has a --ring. With --cell, the ring must
+not have shards of other cells.`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error { return f.run(command.Context()) },
 	}

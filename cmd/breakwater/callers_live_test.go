@@ -18,13 +18,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/breakwater-k8s/breakwater/controllers/certificates"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/roles"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
-	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 )
 
@@ -73,8 +74,9 @@ func (l *callersFixture) start(ctx context.Context, running *sync.WaitGroup) {
 	t := l.t
 	t.Helper()
 	serving, user := client.ObjectKey{Namespace: l.namespace, Name: "webhook-tls"}, "certificates-"+l.namespace
-	testplane.User(t, user, slices.Concat(certificates.ClusterRules([]string{l.namespace}, nil), certificates.Rules(serving.Name), certificates.CreationRules(),
-		certificates.CallerRules(l.keys.Name), clusters.ElectionRules()))
+	createsSecrets := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"create"}}
+	inCluster, local := roles.CertificateRules(t, []string{l.namespace}, nil, serving.Name, l.keys.Name)
+	testplane.User(t, user, slices.Concat(inCluster, local, []rbacv1.PolicyRule{createsSecrets}))
 	both := []string{"certificates", "--kubeconfig", l.kubeconfig, "--as", user, "--leader-election-namespace", l.namespace, "--webhook-configuration", l.namespace,
 		"--metrics-listen", "0", "--health-listen", "0", "--spread", replicasDelay.String()}
 	runInBackground(t, append(both, "--secret", serving.String(), "--dns-name", "webhook."+l.namespace+".svc")...)

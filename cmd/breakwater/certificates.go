@@ -33,24 +33,17 @@ func certificatesCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "certificates [--secret NAMESPACE/NAME --dns-name NAME ...] [--caller-keys NAMESPACE/NAME] --webhook-configuration NAME ...",
 		Short: "Create the webhook's certificate in clusters without cert-manager, and caller tokens",
-		Long: `The command maintains a Secret with the webhook's serving certificate (tls.crt, tls.key) and the CAs that signed it (ca.crt). It
-writes the CAs into the caBundle of the named webhook configurations, including those that are created later. The sharder has its
-own Secret and needs no name here: it writes ca.crt into its webhook configurations itself. The private key of the CA is in a
-second Secret with the suffix -ca, which replicas of the webhook do not need.
-
-The command replaces the certificate and the CA before they expire, without losing reviews: API servers trust a new CA for
---spread before a certificate that it signed is served, and trust the previous CA for --overlap after that. A certificate that
-cannot be served is replaced at once. To replace the CA, empty ca.crt of its Secret; to replace only the certificate, empty
-tls.crt of the other Secret.
+		Long: `The command maintains a Secret with the webhook's serving certificate (tls.crt, tls.key) and the CAs that signed it (ca.crt), and a
+second Secret with the suffix -ca, which has the private key of the CA. It writes the CAs into the caBundle of the named webhook
+configurations, including those that are created later. It replaces the certificate and the CA before they expire, without losing
+reviews.
 
 Certificates have host names and no IP addresses. If API servers reach the webhook by an IP address, use cert-manager or your own
 certificate.
 
-With --caller-keys the command maintains the keys of caller tokens in an existing Secret. It adds a token to the path of each named
-webhook configuration that has the annotation breakwater.dev/caller-path. If the Secret has the annotation
-breakwater.dev/caller-tokens=Required, the webhook denies other callers as soon as every named configuration has a token and
---spread has passed. To rotate the key, set the annotation breakwater.dev/rotate-caller-key of the Secret to a new value. The command
-removes the previous key --caller-overlap after every configuration has a token of the new key.
+With --caller-keys the command maintains the keys of caller tokens in an existing Secret, and adds a token to the path of each named
+webhook configuration that has the annotation breakwater.dev/caller-path. docs/how-to/certificates.md describes how to require
+tokens, and how to replace keys and CAs.
 
 Replicas elect a leader.`,
 		Example: `  breakwater certificates --secret breakwater-system/breakwater-webhook-tls \
@@ -87,11 +80,10 @@ func (f *certificatesFlags) validate() error {
 		text string
 		key  *client.ObjectKey
 	}{"secret": {f.secret, &f.Secret}, "caller-keys": {f.callerKeys, &f.CallerSecret}} {
-		namespace, name, ok := strings.Cut(of.text, "/")
-		if of.text != "" && (!ok || len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1123Subdomain(name)) > 0) {
+		var ok bool
+		if *of.key, ok = parseNamespacedName(of.text); !ok && of.text != "" {
 			all = append(all, fmt.Errorf("--%s %q: want NAMESPACE/NAME", flag, of.text))
 		}
-		*of.key = client.ObjectKey{Namespace: namespace, Name: name}
 	}
 	if f.Spread <= 0 || f.CallerOverlap <= 0 {
 		all = append(all, fmt.Errorf("--spread %s, --caller-overlap %s: want both greater than 0s", f.Spread, f.CallerOverlap))

@@ -18,12 +18,12 @@ import (
 	"github.com/breakwater-k8s/breakwater/webhook/register"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/breakwater-k8s/breakwater/controllers/certificates"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/roles"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
-	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/check"
 )
 
@@ -176,7 +176,9 @@ func TestCAReplacedUnderLoadWithoutLostReviews(t *testing.T) {
 	t.Cleanup(func() { _ = admin.Delete(context.Background(), configuration) })
 
 	kubeconfig := writeKubeconfig(t, testplane.Config(t))
-	testplane.User(t, "certificates-"+namespace, slices.Concat(certificates.ClusterRules([]string{namespace}, nil), certificates.Rules(secret.Name), certificates.CreationRules(), clusters.ElectionRules()))
+	createsSecrets := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"create"}}
+	inCluster, local := roles.CertificateRules(t, []string{namespace}, nil, secret.Name, "")
+	testplane.User(t, "certificates-"+namespace, slices.Concat(inCluster, local, []rbacv1.PolicyRule{createsSecrets}))
 	runInBackground(t, "certificates", "--kubeconfig", kubeconfig, "--as", "certificates-"+namespace, "--leader-election-namespace", namespace,
 		"--secret", secret.String(), "--dns-name", "localhost", "--webhook-configuration", namespace,
 		"--spread", "2s", "--overlap", replicasDelay.String(), "--metrics-listen", "0", "--health-listen", "0")

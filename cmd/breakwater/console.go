@@ -23,18 +23,13 @@ func consoleCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "console --tls-cert FILE --tls-key FILE",
 		Short: "Serve a page that shows protectors, cells and denials",
-		Long: `The console serves a page with the protectors and cells of a core cluster, live: floors, budgets, timelines and denials. It only reads,
-and keeps the displayed data in memory. Timelines begin when the console starts, unless --history-file
-names a file that survives restarts.
+		Long: `The console serves a page with the protectors and cells of one or more core clusters, live: floors, budgets, timelines and denials. It
+only reads, and needs no Secrets and no access to other clusters. Timelines begin when the console starts, unless --history-file names a
+file that survives restarts.
 
 Users authenticate with a token of the core's API server: in the header Authorization, which proxies send, or pasted into the page
 to sign in. Each user sees what the user may list in the core cluster: podprotectors of breakwater.dev and events of events.k8s.io,
-in all namespaces or in some, and cells.
-
-With --core the console also shows other core clusters. Each core authenticates and authorizes the users for its own objects. If a core
-is unreachable, the console shows its last known data, and the other cores as usual.
-
-The console needs no Secrets, and no access to other clusters.`,
+in all namespaces or in some, and cells. Each core authenticates and authorizes the users for its own objects.`,
 		Example: `  breakwater console --tls-cert tls.crt --tls-key tls.key
   breakwater console --core-name east --core west=/etc/breakwater/west --tls-cert tls.crt --tls-key tls.key
   kubectl create token -n breakwater-system viewer --duration 1h`,

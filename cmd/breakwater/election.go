@@ -48,19 +48,27 @@ func (f *electionFlags) resolve(ctx context.Context, config *rest.Config) error 
 		}
 		f.namespace = namespace
 	}
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return err
-	}
-	_, err = client.CoreV1().Namespaces().Get(ctx, f.namespace, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return fmt.Errorf("--leader-election-namespace %s: %s has no such namespace: create it, set another one, or run a single replica with --leader-elect=false",
-			f.namespace, config.Host)
-	}
+	exists, err := hasNamespace(ctx, config, f.namespace)
 	if err != nil {
 		return fmt.Errorf("--leader-election-namespace %s: %w", f.namespace, err)
 	}
+	if !exists {
+		return fmt.Errorf("--leader-election-namespace %s: %s has no such namespace: create it, set another one, or run a single replica with --leader-elect=false",
+			f.namespace, config.Host)
+	}
 	return nil
+}
+
+func hasNamespace(ctx context.Context, config *rest.Config, name string) (bool, error) {
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return false, err
+	}
+	_, err = client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // ownNamespace reads the namespace of the pod. Outside of a pod it returns the default.
@@ -96,16 +104,13 @@ func (f *electionFlags) grantsNamespace(ctx context.Context, config *rest.Config
 	if err != nil {
 		return "", err
 	}
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return "", err
-	}
-	_, err = client.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return metav1.NamespaceDefault, nil
-	}
-	if err != nil {
+	exists, err := hasNamespace(ctx, config, namespace)
+	switch {
+	case err != nil:
 		return "", fmt.Errorf("find the namespace for grants of large decreases: %w", err)
+	case !exists:
+		return metav1.NamespaceDefault, nil
+	default:
+		return namespace, nil
 	}
-	return namespace, nil
 }

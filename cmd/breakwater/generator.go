@@ -3,12 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -20,7 +17,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/controllers/overlap"
 	"github.com/breakwater-k8s/breakwater/internal/cli"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
-	"github.com/breakwater-k8s/breakwater/internal/sharding/share"
+	"github.com/breakwater-k8s/breakwater/internal/sharding/ownership"
 	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing"
 )
 
@@ -32,7 +29,6 @@ type generatorFlags struct {
 	decreases cli.DecreaseFlags
 	core      clusters.Connection
 	selector  string
-	kinds     []string
 }
 
 func generatorCommand() *cobra.Command {
@@ -46,30 +42,19 @@ Deployment web is deployment-web. Its floor is the number of pods that a rollout
 floor. You can set all fields of the protector that neither the workload nor the policy determines.
 
 The generator deletes a protector when its workload is deleted or opts out (` + v1alpha1.LabelProtect + `=false, or the label =true removed), or when its policy is
-deleted and has the targetRemovalPolicy Release. Finalizers ensure that the generator observes deletions. If a workload, a policy or a
-whole kind is lost without a deletion, its protectors stay in force, with the condition TargetResolved=False. Before you uninstall the
-generator, release its protectors: set the targetRemovalPolicy of policies to Release, and remove the labels. If the generator was
-uninstalled already, "breakwater release" lists objects that have its finalizers, and removes the finalizers.
+deleted and has the targetRemovalPolicy Release. If a workload, a policy or a whole kind is lost without a deletion, its protectors
+stay in force, with the condition TargetResolved=False. Before you uninstall the generator, release its protectors
+(docs/how-to/upgrade.md); "breakwater release" removes finalizers that are left.
 
 A large decrease is the release of a protector, or a decrease of a floor by half or more. It takes effect after
---decrease-quiet-period. When more large decreases are pending than --decrease-count and --decrease-percent allow in a
---decrease-window, the generator holds all of them: the old floors stay in force, with the condition DecreasePending, until a user
-confirms them ("kubectl breakwater release --pending", or the annotation ` + v1alpha1.AnnotationConfirmRelease + `=true on the
-workload, its namespace or the protector), or until the window allows them. In a cascade, a workload is deleted because its owner, its
-kind or its namespace is deleted. The generator holds these decreases until a user confirms them.
-
-Policies can name any kind that has a scale subresource, or whose objects contain whole workloads. For such a kind the generator needs
-permission to get, list, watch and patch its objects, and to get their scale.
+--decrease-quiet-period. When more are pending than --decrease-count and --decrease-percent allow in a --decrease-window, or in a
+cascade, the generator holds them until a user confirms them (docs/concepts/disasters.md).
 
 The generator also adds the finalizer breakwater.dev/hold to all other PodProtectors. It recreates a PodProtector that is lost without a
 deletion, including its reservations. While no generator runs, a deleted PodProtector remains until its finalizers are removed.
 
-Replicas elect a leader. Run one set of replicas for each core cluster.
-
-With --ring all replicas work. They are shards of the ClusterRing with that name, which needs no resources; each shard has its own
---shard. Each namespace belongs to one of 256 slots, and each slot to one shard, which owns the protectors, workloads and policies of its
-namespaces. Other shards take over the slots of a shard that fails. Each shard remembers all protectors, so that the remaining shards can
-recreate a lost one. Either all replicas have the same --ring, or none has a --ring.`,
+Replicas elect a leader. Run one set of replicas for each core cluster. With --ring all replicas work, as shards of the ClusterRing
+with that name, which needs no resources (docs/concepts/sharding.md). Either all replicas have the same --ring, or none has a --ring.`,
 		Example: `  breakwater generator --kubeconfig core.kubeconfig --leader-elect=false
   kubectl label deployment web ` + v1alpha1.LabelProtect + `=true`,
 		Args: cobra.NoArgs,
@@ -80,7 +65,6 @@ recreate a lost one. Either all replicas have the same --ring, or none has a --r
 	bindUser(flags, &f.core, "", "the core cluster")
 	flags.StringVar(&f.selector, "workload-selector", v1alpha1.LabelProtect+"=true",
 		"label `selector` of the workloads that get protectors without a policy; workloads that it does not match lose theirs")
-	flags.StringSliceVar(&f.kinds, "kinds", kindNames(), "watched `kinds` of Kubernetes' own workloads; protectors of other kinds stay unchanged")
 	f.electionFlags.bind(flags)
 	f.ringFlags.bind(flags, "namespaces")
 	f.decreases.Bind(flags)
@@ -91,10 +75,6 @@ recreate a lost one. Either all replicas have the same --ring, or none has a --r
 
 func (f *generatorFlags) run(ctx context.Context) error {
 	selector, err := f.workloadSelector()
-	if err != nil {
-		return err
-	}
-	kinds, err := f.watchedKinds()
 	if err != nil {
 		return err
 	}
@@ -119,7 +99,7 @@ func (f *generatorFlags) run(ctx context.Context) error {
 	}
 	defer endTraces()
 	tracer.WrapConfig(config)
-	mgr, ownShare, err := f.newManager(ctx, config, tracer)
+	mgr, slots, err := f.newManager(ctx, config, tracer)
 	if err != nil {
 		return err
 	}
@@ -132,21 +112,21 @@ func (f *generatorFlags) run(ctx context.Context) error {
 		return fmt.Errorf("set up the brake: %w", err)
 	}
 	losses := keeper.NewLosses()
-	options := generator.Options{Selector: selector, Kinds: kinds, Registry: metrics.Registry, Losses: losses, Share: ownShare, Brake: releaseBrake, Tracer: tracer}
+	options := generator.Options{Selector: selector, Kinds: generator.AllKinds(), Registry: metrics.Registry, Losses: losses, Slots: slots, Brake: releaseBrake, Tracer: tracer}
 	if err := generator.Setup(ctx, mgr, options); err != nil {
 		return fmt.Errorf("set up the generator: %w", err)
 	}
-	if err := keeper.Setup(ctx, mgr, metrics.Registry, losses, ownShare, releaseBrake); err != nil {
+	if err := keeper.Setup(ctx, mgr, metrics.Registry, losses, slots, releaseBrake); err != nil {
 		return fmt.Errorf("set up the keeper: %w", err)
 	}
-	if err := overlap.Setup(mgr, ownShare); err != nil {
+	if err := overlap.Setup(mgr, slots); err != nil {
 		return fmt.Errorf("set up the controller of overlaps: %w", err)
 	}
 	return mgr.Start(ctx)
 }
 
-// newManager creates the manager of a replica with leader election, or of a shard and its share.
-func (f *generatorFlags) newManager(ctx context.Context, config *rest.Config, tracer *tracing.Tracer) (manager.Manager, *share.Share, error) {
+// newManager creates the manager of a replica with leader election, or of a shard and its slots.
+func (f *generatorFlags) newManager(ctx context.Context, config *rest.Config, tracer *tracing.Tracer) (manager.Manager, *ownership.Slots, error) {
 	withCache := func(options *manager.Options) {
 		options.Cache = generator.CacheOptions()
 		enableExemplars(tracer)(options)
@@ -172,24 +152,4 @@ func (f *generatorFlags) workloadSelector() (labels.Selector, error) {
 		return nil, fmt.Errorf("--workload-selector is empty and would match every Deployment of the cluster: set a selector such as %s=true", v1alpha1.LabelProtect)
 	}
 	return selector, nil
-}
-
-func kindNames() []string {
-	var names []string
-	for _, kind := range generator.AllKinds() {
-		names = append(names, kind.Kind)
-	}
-	return names
-}
-
-func (f *generatorFlags) watchedKinds() ([]schema.GroupVersionKind, error) {
-	var kinds []schema.GroupVersionKind
-	for _, name := range f.kinds {
-		at := slices.Index(kindNames(), name)
-		if at < 0 {
-			return nil, fmt.Errorf("--kinds %q: want some of %s; policies can name other kinds", name, strings.Join(kindNames(), ", "))
-		}
-		kinds = append(kinds, generator.AllKinds()[at])
-	}
-	return kinds, nil
 }

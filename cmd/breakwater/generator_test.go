@@ -19,6 +19,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/controllers/generator"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/roles"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
@@ -30,7 +31,6 @@ func TestGeneratorRejectsInvalidFlags(t *testing.T) {
 		want      string
 	}{
 		"an invalid selector":              {[]string{"--workload-selector", "a=b=c"}, `--workload-selector "a=b=c": `},
-		"an unknown kind":                  {[]string{"--kinds", "Rollout"}, `--kinds "Rollout": `},
 		"an empty selector":                {[]string{"--workload-selector", ""}, "--workload-selector is empty"},
 		"a kubeconfig that does not exist": {[]string{"--kubeconfig", "/nonexistent"}, `--kubeconfig: load kubeconfig "/nonexistent": `},
 		"a missing context":                {[]string{"--kubeconfig", kubeconfig, "--context", "moon"}, `context "moon" does not exist`},
@@ -130,7 +130,7 @@ func grant(t *testing.T, user, elections string) {
 	client := kubernetes.NewForConfigOrDie(testplane.Config(t)).RbacV1()
 	subjects := []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}}
 	meta := metav1.ObjectMeta{Name: user}
-	_, err := client.ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: meta, Rules: generator.ClusterRules()}, metav1.CreateOptions{})
+	_, err := client.ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: meta, Rules: roles.Rules(t, "generator")}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +139,7 @@ func grant(t *testing.T, user, elections string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = client.Roles(elections).Create(t.Context(), &rbacv1.Role{ObjectMeta: meta, Rules: clusters.ElectionRules()}, metav1.CreateOptions{})
+	_, err = client.Roles(elections).Create(t.Context(), &rbacv1.Role{ObjectMeta: meta, Rules: roles.Rules(t, "election")}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/sharding/members"
-	"github.com/breakwater-k8s/breakwater/internal/sharding/share"
+	"github.com/breakwater-k8s/breakwater/internal/sharding/ownership"
 )
 
 // ringFlags are the flags of components that can be sharded.
@@ -68,10 +68,10 @@ func (f *ringFlags) readRing(ctx context.Context, config *rest.Config) (*v1alpha
 	return clusterRing, nil
 }
 
-// newShardManager creates a manager that works while the shard holds its Lease, and the shard's share of the ring's slots.
+// newShardManager creates a manager that works while the shard holds its Lease, and the shard's slots.
 func (f *ringFlags) newShardManager(
 	ctx context.Context, component string, config *rest.Config, common *componentFlags, change ...func(*manager.Options),
-) (manager.Manager, *share.Share, error) {
+) (manager.Manager, *ownership.Slots, error) {
 	shard, err := sharding.New(ctx, config, sharding.Options{Ring: f.ring, Name: f.shard, Stable: f.returns})
 	if err != nil {
 		return nil, nil, fmt.Errorf("--ring %s: %w", f.ring, err)
@@ -92,19 +92,19 @@ func (f *ringFlags) newShardManager(
 	if err != nil {
 		return nil, nil, err
 	}
-	ownShare := share.New(share.Options{
+	slots := ownership.New(ownership.Options{
 		Ring: f.ring, Shard: shard.Name(), Holder: shard.Identity(), IsHeld: shard.Held, Shards: shards.Shards, IsDead: shards.IsGone,
-		Live: mgr.GetAPIReader(), Client: mgr.GetClient(), Log: mgr.GetLogger().WithName("share"),
+		Live: mgr.GetAPIReader(), Client: mgr.GetClient(), Log: mgr.GetLogger().WithName("slots"),
 	})
-	shards.OnChange(func(string) { ownShare.RequestCheck() })
+	shards.OnChange(func(string) { slots.RequestCheck() })
 	informer, err := mgr.GetCache().GetInformer(ctx, &v1alpha1.ClusterRing{})
 	if err != nil {
 		return nil, nil, fmt.Errorf("watch ClusterRings: %w", err)
 	}
 	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { ownShare.RequestCheck() }, UpdateFunc: func(any, any) { ownShare.RequestCheck() },
+		AddFunc: func(any) { slots.RequestCheck() }, UpdateFunc: func(any, any) { slots.RequestCheck() },
 	}); err != nil {
 		return nil, nil, fmt.Errorf("watch ClusterRings: %w", err)
 	}
-	return mgr, ownShare, mgr.Add(ownShare)
+	return mgr, slots, mgr.Add(slots)
 }

@@ -55,9 +55,7 @@ Leases.
 
 The sharder assigns objects when they are stored: for each ring it creates a MutatingWebhookConfiguration breakwater-ring-<ring>, with
 which the API server calls the sharder at /rings/<ring> for objects without a shard. The sharder allows all requests. While it is
-unreachable, objects are stored without a shard; the sharder assigns them later: it lists all objects of a ring whenever shards start
-or stop, and at least once an hour. Every spec.resyncPeriodSeconds it lists only objects without a shard, or with a shard that cannot
-have them. It keeps no objects in memory.
+unreachable, objects are stored without a shard, and the sharder assigns them later (docs/concepts/sharding.md).
 
 The sharder needs permission to get, list and patch the resources of rings. In the chart, it has the permissions of ClusterRoles with the
 label breakwater.dev/aggregate-to-sharder: "true".
@@ -104,7 +102,7 @@ func (f *sharderFlags) validate() error {
 		if f.caFile != "" {
 			all = append(all, errors.New("--tls-ca and --inject-ca-from exclude each other: both would write the same field"))
 		}
-		if !isNamespacedName(f.injectFrom) {
+		if _, ok := parseNamespacedName(f.injectFrom); !ok {
 			all = append(all, fmt.Errorf("--inject-ca-from %q: want NAMESPACE/NAME of a Certificate", f.injectFrom))
 		}
 	}

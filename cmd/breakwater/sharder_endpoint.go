@@ -43,27 +43,33 @@ func sharderEndpoint(service, address string) (admissionregistrationv1.WebhookCl
 		config.URL = &plain
 		return config, nil
 	}
-	name, port, hasPort := strings.Cut(service, ":")
-	if !isNamespacedName(name) {
-		return config, fmt.Errorf("--service %q: want NAMESPACE/NAME[:PORT]", service)
-	}
-	number := int64(443)
-	if hasPort {
-		var err error
-		if number, err = strconv.ParseInt(port, 10, 32); err != nil || number < 1 || number > 65535 {
-			return config, fmt.Errorf("--service %q: %q is not a port", service, port)
-		}
-	}
-	namespace, name, _ := strings.Cut(name, "/")
-	short := int32(number)
-	config.Service = &admissionregistrationv1.ServiceReference{Namespace: namespace, Name: name, Port: &short}
-	return config, nil
+	key, port, err := parseService(service)
+	config.Service = &admissionregistrationv1.ServiceReference{Namespace: key.Namespace, Name: key.Name, Port: &port}
+	return config, err
 }
 
-// isNamespacedName reports whether a text is NAMESPACE/NAME.
-func isNamespacedName(text string) bool {
+// parseService parses the value of --service. The default port is 443.
+func parseService(service string) (key client.ObjectKey, port int32, err error) {
+	text, portText, hasPort := strings.Cut(service, ":")
+	key, ok := parseNamespacedName(text)
+	if !ok {
+		return key, 0, fmt.Errorf("--service %q: want NAMESPACE/NAME[:PORT]", service)
+	}
+	if !hasPort {
+		return key, 443, nil
+	}
+	number, err := strconv.ParseUint(portText, 10, 16)
+	if err != nil || number == 0 {
+		return key, 0, fmt.Errorf("--service %q: %q is not a port", service, portText)
+	}
+	return key, int32(number), nil
+}
+
+// parseNamespacedName parses NAMESPACE/NAME.
+func parseNamespacedName(text string) (key client.ObjectKey, ok bool) {
 	namespace, name, ok := strings.Cut(text, "/")
-	return ok && len(validation.IsDNS1123Label(namespace)) == 0 && len(validation.IsDNS1123Subdomain(name)) == 0
+	return client.ObjectKey{Namespace: namespace, Name: name},
+		ok && len(validation.IsDNS1123Label(namespace)) == 0 && len(validation.IsDNS1123Subdomain(name)) == 0
 }
 
 // ringQueue is a queue of rings whose objects the sharder should check soon.

@@ -29,12 +29,9 @@ func topologyCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "topology",
 		Short: "Manage the Cells of a core cluster",
-		Long: `The topology controller manages the Cells of a core cluster, and reports their state in conditions:
-
-  Connected         the kubeconfig in the Cell's Secret works for its cluster; if not, the reason
-  AggregationFresh  the aggregator of the cell reports
-  Guarded           the cluster's API server calls the webhook for removals of the cell's pods
-  Overlapping       another Cell of the same cluster can include the same pods
+		Long: `The topology controller manages the Cells of a core cluster, and reports their state in conditions: whether their clusters are reachable
+(Connected), their aggregators report (AggregationFresh), their API servers call the webhook (Guarded), and whether two Cells can
+include the same pods (Overlapping).
 
 If spec.whenStale is Discount, the controller informs protectors about cells whose aggregator does not report. It holds a deleted Cell
 until no protector has counts or reservations of the cell, which the aggregator of the cell removes. If a cell is lost for good, remove
@@ -42,8 +39,8 @@ its counts and reservations from a protector at once with an annotation:
 
   kubectl annotate podprotector -n shop web ` + v1alpha1.AnnotationRemoveCell + `=worker-2
 
-With --inventory-argocd or --inventory-cluster-profiles it also creates Cells, from the cluster Secrets of Argo CD or from ClusterProfiles, keeps
-their kubeconfigs up to date, and reports in the condition Listed whether the inventory still has their entry. It never deletes a Cell.
+With --inventory-argocd or --inventory-cluster-profiles it also creates Cells from an inventory, and keeps their kubeconfigs up to date
+(docs/how-to/inventory.md). It never deletes a Cell.
 
 Replicas elect a leader. Run one set of replicas for each core cluster.`,
 		Example: `  breakwater topology --kubeconfig core.kubeconfig --leader-elect=false`,

@@ -65,21 +65,16 @@ func webhookCommand() *cobra.Command {
 		Long: `The webhook answers admission reviews of the API servers of all cells, at /cells/<cell>/validate. It records a reservation for each
 removal that it allows in the status of the protectors that cover the pod, in every core cluster.
 
-The webhook watches the Cells of the core clusters. It serves Cells with a kubeconfigSecretRef as they are created and deleted, and reads
-rotated kubeconfigs. Name other cells with --cell, which takes precedence over a Secret.
+The webhook serves Cells with a kubeconfigSecretRef as they are created and deleted. Name other cells with --cell, which takes
+precedence over a Secret. Replicas need no leader; run as many as you like. Set --peer to the addresses of the other replicas, so that
+they forward requests for one protector to one of them. Replicas recognize each other by their serving certificate, which must be the
+same.
 
-Replicas need no leader; run as many as you like. Set --peer to the addresses of the other replicas: replicas that receive requests for one
-protector then forward them to one of them, instead of competing for the protector. Replicas recognize each other by their serving
-certificate, which must be the same. Print the configuration that makes an API server call the webhook with breakwater webhook-config.
-
-With --scheduling the webhook also applies PodSchedulingPolicies and ClusterPodSchedulingPolicies of the core clusters to pods and
-workloads of the cells, at /cells/<cell>/schedule, and the spreads of PodProtectors with enforcement Schedule to pods. Print that
-configuration with breakwater webhook-config --scheduling. Without --scheduling, such a spread is only audited.
-
-With --root-guard the webhook also answers, at /roots/..., deletions of namespaces, workloads, owners of workloads,
-CustomResourceDefinitions, PodProtectors and Cells that live floors depend on. Warn allows the deletion with a warning. Deny denies it
-until the object or its namespace has the annotation breakwater.dev/confirm-release=true, or the workload is scaled to 0. Print that
-configuration with breakwater webhook-config --root-guard.`,
+With --scheduling the webhook also applies PodSchedulingPolicies and ClusterPodSchedulingPolicies, at /cells/<cell>/schedule, and the
+spreads of PodProtectors with enforcement Schedule; without it, such a spread is only audited. With --root-guard it also answers, at
+/roots/..., deletions of namespaces, workloads, owners of workloads, CustomResourceDefinitions, PodProtectors and Cells that live
+floors depend on (docs/concepts/overview.md). breakwater webhook-config prints the configurations that make an API server call
+the webhook.`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error { return f.run(command.Context()) },
 	}

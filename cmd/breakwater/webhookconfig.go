@@ -7,8 +7,6 @@ import (
 	"io"
 	"os"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/breakwater-k8s/breakwater/webhook/register"
 
@@ -262,18 +260,7 @@ func completeConfiguration(o *register.Options, service, caBundle, selector stri
 	if service == "" {
 		return nil
 	}
-	namespace, rest, ok := strings.Cut(service, "/")
-	name, port, hasPort := strings.Cut(rest, ":")
-	if !ok || namespace == "" || name == "" {
-		return fmt.Errorf("--service %q: want NAMESPACE/NAME[:PORT]", service)
-	}
-	o.ServiceNamespace, o.ServiceName, o.ServicePort = namespace, name, 443
-	if hasPort {
-		number, err := strconv.ParseInt(port, 10, 32)
-		if err != nil || number < 1 || number > 65535 {
-			return fmt.Errorf("--service %q: %q is not a port", service, port)
-		}
-		o.ServicePort = int32(number)
-	}
-	return nil
+	key, port, err := parseService(service)
+	o.ServiceNamespace, o.ServiceName, o.ServicePort = key.Namespace, key.Name, port
+	return err
 }

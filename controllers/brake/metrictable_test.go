@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/telemetry/metrictable"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/metrictable"
 )
 
 // protectorsWith returns a client with one protector for each status and reason of the condition DecreasePending.

@@ -20,6 +20,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/controllers/certificates"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/doctest"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/roles"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
@@ -35,7 +36,12 @@ type fixture struct {
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	return newFixtureWith(t, certificates.CreationRules(), func(*fixture) {})
+	return newFixtureWith(t, creationRules(), func(*fixture) {})
+}
+
+// creationRules returns the additional rules where no other component creates the Secrets.
+func creationRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"create"}}}
 }
 
 // options returns the options for a Secret that the named configurations trust.
@@ -63,7 +69,8 @@ func newFixtureWith(t *testing.T, more []rbacv1.PolicyRule, prepare func(*fixtur
 	l.createConfigurations(l.configuration)
 	prepare(l)
 	hooks := []string{l.configuration, l.configuration + "-later"}
-	l.startController(l.options(hooks...), slices.Concat(certificates.ClusterRules(hooks, hooks), certificates.Rules(l.secret.Name), more)...)
+	inCluster, local := roles.CertificateRules(t, hooks, hooks, l.secret.Name, "")
+	l.startController(l.options(hooks...), slices.Concat(inCluster, local, more)...)
 	return l
 }
 
@@ -251,6 +258,7 @@ func (l *fixture) patchAsDocumented(documented, name string) {
 func TestSecretIsFilledWithoutConfigurationPermission(t *testing.T) {
 	namespace := testplane.Namespace(t)
 	l := &fixture{T: t, admin: testplane.Client(t), secret: client.ObjectKey{Namespace: namespace, Name: "sharder-tls"}}
-	l.startController(l.options(), slices.Concat(certificates.Rules(l.secret.Name), certificates.CreationRules())...)
+	_, local := roles.CertificateRules(t, nil, nil, l.secret.Name, "")
+	l.startController(l.options(), slices.Concat(local, creationRules())...)
 	l.waitForNewCertificate(nil)
 }

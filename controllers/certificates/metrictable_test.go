@@ -3,7 +3,7 @@ package certificates
 import (
 	"testing"
 
-	"github.com/breakwater-k8s/breakwater/internal/telemetry/metrictable"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/metrictable"
 )
 
 func TestMetricsMatchTable(t *testing.T) {

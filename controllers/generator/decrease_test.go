@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/controllers/brake"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/roles"
 	core "github.com/breakwater-k8s/breakwater/internal/core/brake"
 )
 
@@ -26,7 +26,7 @@ func limitOfTwoDecreases() *core.Limits {
 }
 
 func (p *fixture) accountWithBrake() *rest.Config {
-	return p.account(slices.Concat(ClusterRules(), brake.Rules()))
+	return p.account(slices.Concat(p.rules(), roles.Rules(p.t, "grants")))
 }
 
 // createProtectedDeployments creates Deployments, and waits until they have their protectors.
@@ -144,8 +144,8 @@ func TestRestartedGeneratorKeepsRemainingDecreaseBudget(t *testing.T) {
 // startWithOwner starts a generator that may read ConfigMaps, and creates one that can own objects.
 func (p *fixture) startWithOwner() *corev1.ConfigMap {
 	p.t.Helper()
-	configMaps := brake.OwnerRules(schema.GroupResource{Resource: "configmaps"})
-	p.startWith(p.account(slices.Concat(ClusterRules(), brake.Rules(), configMaps)), limitOfTwoDecreases())
+	configMaps := roles.Kinds("generator.ownerKinds", schema.GroupResource{Resource: "configmaps"})
+	p.startWith(p.account(slices.Concat(p.rules(configMaps), roles.Rules(p.t, "grants"))), limitOfTwoDecreases())
 	owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: "owner"}}
 	p.create(owner)
 	return owner
@@ -237,8 +237,8 @@ func TestCascadeThatDeletesThePolicyIsHeld(t *testing.T) {
 // A source that exists again undoes the cascade: a decrease that it requests is a separate one.
 func TestDecreaseOfRecreatedSourceIsNotACascade(t *testing.T) {
 	p := newFixture(t)
-	configMaps := brake.OwnerRules(schema.GroupResource{Resource: "configmaps"})
-	p.startWith(p.account(slices.Concat(ClusterRules(), brake.Rules(), configMaps)), limitOfTwoDecreases())
+	configMaps := roles.Kinds("generator.ownerKinds", schema.GroupResource{Resource: "configmaps"})
+	p.startWith(p.account(slices.Concat(p.rules(configMaps), roles.Rules(p.t, "grants"))), limitOfTwoDecreases())
 	owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: "owner"}}
 	p.create(owner)
 	all := p.createProtectedDeployments(1, func(d *appsv1.Deployment) {

@@ -25,6 +25,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/controllers/brake"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/roles"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 	core "github.com/breakwater-k8s/breakwater/internal/core/brake"
 )
@@ -56,10 +57,16 @@ type generator struct {
 	stop     func()
 }
 
-// start runs a generator with the rights of ClusterRules until the test ends or stop is called.
+// start runs a generator with the rights of the chart until the test ends or stop is called.
 func (p *fixture) start() *generator {
 	p.t.Helper()
-	return p.startAs(p.account(ClusterRules()))
+	return p.startAs(p.account(p.rules()))
+}
+
+// rules returns the rules of the chart.
+func (p *fixture) rules(options ...roles.Option) []rbacv1.PolicyRule {
+	p.t.Helper()
+	return roles.Rules(p.t, "generator", options...)
 }
 
 func (p *fixture) startAs(account *rest.Config) *generator {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/crds"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/roles"
 )
 
 // readCRD reads a CustomResourceDefinition from testdata.
@@ -90,12 +91,13 @@ func objectAPIVersion(definition *unstructured.Unstructured) string {
 }
 
 // rulesFor returns the generator's rules, and those for the kinds of a test.
-func rulesFor(resources ...string) []rbacv1.PolicyRule {
-	rules := ClusterRules()
+func (p *fixture) rulesFor(resources ...string) []rbacv1.PolicyRule {
+	p.t.Helper()
+	var kinds []schema.GroupResource
 	for _, resource := range resources {
-		rules = append(rules, KindRules(schema.ParseGroupResource(resource))...)
+		kinds = append(kinds, schema.ParseGroupResource(resource))
 	}
-	return rules
+	return p.rules(roles.Kinds("generator.sourceKinds", kinds...))
 }
 
 // object returns an object in the test's namespace.
@@ -148,7 +150,7 @@ const rolloutProtector = "rollout.argoproj.io-web"
 func TestRolloutIsASource(t *testing.T) {
 	p := newFixture(t)
 	p.installCRD("rollouts")
-	p.startAs(p.account(rulesFor("rollouts.argoproj.io")))
+	p.startAs(p.account(p.rulesFor("rollouts.argoproj.io")))
 	web := p.rollout("10")
 	p.create(web)
 	policy := p.policyForKinds("", rolloutKind())
@@ -176,7 +178,7 @@ func TestRolloutIsASource(t *testing.T) {
 func TestCloneSetSelectorComesFromScale(t *testing.T) {
 	p := newFixture(t)
 	p.installCRD("clonesets")
-	p.startAs(p.account(rulesFor("clonesets.apps.kruise.io")))
+	p.startAs(p.account(p.rulesFor("clonesets.apps.kruise.io")))
 	p.create(p.policyForKinds("70%", v1alpha1.WorkloadKind{APIVersion: "apps.kruise.io/v1alpha1", Kind: "CloneSet"}))
 	set := p.object(`{apiVersion: apps.kruise.io/v1alpha1, kind: CloneSet, metadata: {name: web}, spec: {replicas: 10}}`)
 	p.create(set)
@@ -212,7 +214,7 @@ func TestCloneSetSelectorComesFromScale(t *testing.T) {
 func TestReplicaSetBelowRollout(t *testing.T) {
 	p := newFixture(t)
 	p.installCRD("rollouts")
-	p.startAs(p.account(rulesFor("rollouts.argoproj.io")))
+	p.startAs(p.account(p.rulesFor("rollouts.argoproj.io")))
 	rollout := p.rollout("4")
 	p.create(rollout)
 	_ = unstructured.SetNestedField(rollout.Object, "app=replaced", "status", "selector")
@@ -230,7 +232,7 @@ func TestReplicaSetBelowRollout(t *testing.T) {
 
 func TestUnservedKindSetsCondition(t *testing.T) {
 	p := newFixture(t)
-	p.startAs(p.account(rulesFor("rollouts.argoproj.io")))
+	p.startAs(p.account(p.rulesFor("rollouts.argoproj.io")))
 	p.create(p.unlabeledDeployment("web"))
 	policy := p.policyForKinds("90%", rolloutKind(), v1alpha1.WorkloadKind{APIVersion: "apps/v1", Kind: "Deployment"})
 	p.create(policy)
@@ -266,7 +268,7 @@ func TestForbiddenKindSetsCondition(t *testing.T) {
 func TestDeletedCRDReleasesNoProtector(t *testing.T) {
 	p := newFixture(t)
 	definition := p.installCRD("rollouts")
-	g := p.startAs(p.account(rulesFor("rollouts.argoproj.io")))
+	g := p.startAs(p.account(p.rulesFor("rollouts.argoproj.io")))
 	policy := p.policyForKinds("90%", rolloutKind())
 	p.create(policy)
 	web := p.rollout("10")
@@ -356,7 +358,7 @@ func (p *fixture) reinstallCRD(definition *unstructured.Unstructured) {
 func TestRetainedProtectorFollowsSourceAfterRestart(t *testing.T) {
 	p := newFixture(t)
 	p.installCRD("rollouts")
-	account := p.account(rulesFor("rollouts.argoproj.io"))
+	account := p.account(p.rulesFor("rollouts.argoproj.io"))
 	first := p.startAs(account)
 	policy, web := p.policyForKinds("90%", rolloutKind()), p.rollout("10")
 	p.create(policy)
@@ -378,7 +380,7 @@ func TestRetainedProtectorFollowsSourceAfterRestart(t *testing.T) {
 func TestFederationTemplateIsASourceForAllCells(t *testing.T) {
 	p := newFixture(t)
 	p.installCRD("federateddeployments")
-	p.startAs(p.account(rulesFor("federateddeployments.types.kubefed.io")))
+	p.startAs(p.account(p.rulesFor("federateddeployments.types.kubefed.io")))
 	p.create(p.policyForKinds("", v1alpha1.WorkloadKind{APIVersion: "types.kubefed.io/v1beta1", Kind: "FederatedDeployment", TemplatePath: "spec.template"}))
 	web := p.object(`{apiVersion: types.kubefed.io/v1beta1, kind: FederatedDeployment, metadata: {name: web}, spec: {
 		template: {spec: {replicas: 10, selector: {matchLabels: {app: web}}, strategy: {rollingUpdate: {maxUnavailable: 30%}}}},
@@ -396,7 +398,7 @@ func TestFederationTemplateIsASourceForAllCells(t *testing.T) {
 func TestSourceWithSeveralProtectors(t *testing.T) {
 	p := newFixture(t)
 	p.installCRD("bundles")
-	account := p.account(rulesFor("bundles.example.com"))
+	account := p.account(p.rulesFor("bundles.example.com"))
 	first := p.startAs(account)
 	p.create(p.policyForKinds("50%", v1alpha1.WorkloadKind{APIVersion: "example.com/v1", Kind: "Bundle", TemplatePath: "spec.workloads"}))
 	bundle := p.object(`{apiVersion: example.com/v1, kind: Bundle, metadata: {name: web}, spec: {workloads: [

@@ -63,7 +63,7 @@ func TestBuiltInKindsAreSources(t *testing.T) {
 	} {
 		t.Run(kind, func(t *testing.T) {
 			p := newFixture(t)
-			account := p.account(ClusterRules())
+			account := p.account(p.rules())
 			g := p.startAs(account)
 			source, name := c.make(p), strings.ToLower(kind)+"-web"
 			p.create(source)

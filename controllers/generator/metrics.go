@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/breakwater-k8s/breakwater/internal/core/policy"
-	"github.com/breakwater-k8s/breakwater/internal/sharding/share"
+	"github.com/breakwater-k8s/breakwater/internal/sharding/ownership"
 	"github.com/breakwater-k8s/breakwater/internal/sharding/slot"
 )
 
@@ -24,7 +24,7 @@ type Metrics struct {
 }
 
 // NewMetrics registers the metrics, for the slots of a shard; nil means all.
-func NewMetrics(registry prometheus.Registerer, shard *share.Share) *Metrics {
+func NewMetrics(registry prometheus.Registerer, slots *ownership.Slots) *Metrics {
 	m := &Metrics{
 		vanished: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "breakwater_generator_vanished_sources",
@@ -48,18 +48,18 @@ func NewMetrics(registry prometheus.Registerer, shard *share.Share) *Metrics {
 		}, []string{"operation"}),
 		lastOutcomes: map[policy.Ref]outcome{},
 	}
-	slots := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+	owned := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "breakwater_generator_slots", Help: "Namespace slots that this shard owns; 0 without --ring.",
 	}, func() float64 {
-		if shard == nil {
+		if slots == nil {
 			return 0
 		}
-		return float64(shard.SlotCount())
+		return float64(slots.SlotCount())
 	})
-	if shard != nil {
-		shard.OnRelease(m.dropSlots)
+	if slots != nil {
+		slots.OnRelease(m.dropSlots)
 	}
-	registry.MustRegister(m.sources, m.vanished, m.retained, m.unprotected, m.writes, slots)
+	registry.MustRegister(m.sources, m.vanished, m.retained, m.unprotected, m.writes, owned)
 	for _, operation := range []string{"create", "update", "release"} {
 		m.writes.WithLabelValues(operation)
 	}

@@ -260,7 +260,7 @@ func TestVanishedPolicyLowersNoFloor(t *testing.T) {
 	for claim, release := range map[string]v1alpha1.TargetRemovalPolicy{"policy that retains": "", "policy that releases": v1alpha1.TargetRemovalRelease} {
 		t.Run(claim, func(t *testing.T) {
 			p := newFixture(t)
-			account := p.account(ClusterRules())
+			account := p.account(p.rules())
 			first := p.startAs(account)
 			p.create(p.deployment("web", nil)) // its label would give it a floor of 7
 			weaker := p.policy("weaker", "20%", nil)
@@ -292,7 +292,7 @@ func TestVanishedPolicyLowersNoFloor(t *testing.T) {
 
 func TestUserCanReleaseProtectorOfVanishedPolicy(t *testing.T) {
 	p := newFixture(t)
-	account := p.account(ClusterRules())
+	account := p.account(p.rules())
 	first := p.startAs(account)
 	p.create(p.deployment("web", nil))
 	policy := p.policy("shop", "90%", nil)
@@ -337,7 +337,7 @@ func TestDeselectedWorkloadFollowsRemovalPolicy(t *testing.T) {
 // Stopping the generator simulates a crash between the steps; the next generator must finish the rest.
 func TestPolicyDeletionWaitsForGenerator(t *testing.T) {
 	p := newFixture(t)
-	account := p.account(ClusterRules())
+	account := p.account(p.rules())
 	first := p.startAs(account)
 	p.create(p.unlabeledDeployment("web"))
 	policy := p.policy("shop", "90%", func(pp *v1alpha1.ProtectionPolicy) { pp.Spec.TargetRemovalPolicy = v1alpha1.TargetRemovalRelease })

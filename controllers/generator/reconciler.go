@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -126,4 +128,14 @@ func get[T client.Object](ctx context.Context, reader client.Reader, key client.
 		return zero, client.IgnoreNotFound(err)
 	}
 	return into, nil
+}
+
+// recordResult records the result of a reconciliation on the span of its source.
+func recordResult(span trace.Span, ref policy.Ref, result outcome, err error) {
+	if !span.IsRecording() {
+		return
+	}
+	span.SetAttributes(attribute.String(tracing.Kind, ref.Kind), attribute.String(tracing.Namespace, ref.Namespace),
+		attribute.String(tracing.Name, ref.Name), attribute.String(tracing.Result, string(result)))
+	tracing.RecordError(span, err)
 }

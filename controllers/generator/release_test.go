@@ -118,7 +118,7 @@ func TestInterruptedReleaseIsCompleted(t *testing.T) {
 	} {
 		t.Run(claim, func(t *testing.T) {
 			p := newFixture(t)
-			account := p.account(ClusterRules())
+			account := p.account(p.rules())
 			first := p.startAs(account)
 			web := p.deployment("web", nil)
 			p.create(web)
@@ -138,7 +138,7 @@ func TestInterruptedReleaseIsCompleted(t *testing.T) {
 // A release that stopped after it was recorded, and whose source is wanted again, is finished: the record would count for the protector, too.
 func TestRecordedReleaseIsFinishedBeforeItsSourceIsProtectedAgain(t *testing.T) {
 	p := newFixture(t)
-	account := p.account(ClusterRules())
+	account := p.account(p.rules())
 	first := p.startAs(account)
 	p.create(p.deployment("web", nil))
 	protector := p.waitForProtector("deployment-web", "the PodProtector is created", isSourceFound)

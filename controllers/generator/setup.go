@@ -20,7 +20,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/core/policy"
-	"github.com/breakwater-k8s/breakwater/internal/sharding/share"
+	"github.com/breakwater-k8s/breakwater/internal/sharding/ownership"
 	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing"
 )
 
@@ -47,8 +47,8 @@ type Options struct {
 	Registry prometheus.Registerer
 	// Losses are those of the keeper, which recreates protectors that vanished; nil without a keeper.
 	Losses Losses
-	// Share specifies the namespaces in which this generator works; nil means all.
-	Share *share.Share
+	// Slots specify the namespaces in which this generator works; nil means all.
+	Slots *ownership.Slots
 	// Brake holds back large decreases; nil grants all of them at once.
 	Brake Brake
 	// Tracer creates spans; nil creates none. The caller that connects to the cluster propagates the trace to the API server.
@@ -80,13 +80,13 @@ func Setup(ctx context.Context, mgr manager.Manager, options Options) error {
 	recorder := mgr.GetEventRecorder(Name)
 	r := newReconciler(dependencies{
 		client: mgr.GetClient(), live: mgr.GetAPIReader(), kinds: kinds, selector: options.Selector, events: recorder,
-		metrics: NewMetrics(options.Registry, options.Share), losses: options.Losses, tracer: options.Tracer, brake: options.Brake,
+		metrics: NewMetrics(options.Registry, options.Slots), losses: options.Losses, tracer: options.Tracer, brake: options.Brake,
 	})
 	if err := r.setup(ctx, mgr, options); err != nil {
 		return err
 	}
 	policies := &PolicyReconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Kinds: kinds, Events: recorder, Now: time.Now}
-	if err := policies.setup(mgr, options.Share); err != nil {
+	if err := policies.setup(mgr, options.Slots); err != nil {
 		return err
 	}
 	return addReadiness(ctx, mgr, kinds)
@@ -109,7 +109,7 @@ func newKinds(mgr manager.Manager, options Options) (*Kinds, error) {
 }
 
 func (r *Reconciler) setup(ctx context.Context, mgr manager.Manager, options Options) error {
-	gate := &share.Gate[policy.Ref]{TypedReconciler: r, Share: options.Share, Namespace: func(ref policy.Ref) string { return ref.Namespace }}
+	gate := &ownership.Gate[policy.Ref]{TypedReconciler: r, Slots: options.Slots, Namespace: func(ref policy.Ref) string { return ref.Namespace }}
 	sources := []source.TypedSource[policy.Ref]{
 		gate.Source(), r.retries.source(), r.kinds.watches.source(),
 		clusters.ConfirmedNamespaces(mgr, func(p *v1alpha1.PodProtector) []policy.Ref { return mapToSource(ctx, p) }),
@@ -133,9 +133,9 @@ func (r *Reconciler) setup(ctx context.Context, mgr manager.Manager, options Opt
 	}, sources...)
 }
 
-func (r *PolicyReconciler) setup(mgr manager.Manager, shard *share.Share) error {
-	gate := &share.Gate[policyRef]{
-		TypedReconciler: r, Share: shard, OnForeignKey: r.watchKindsOnly, Namespace: func(ref policyRef) string { return ref.Namespace },
+func (r *PolicyReconciler) setup(mgr manager.Manager, slots *ownership.Slots) error {
+	gate := &ownership.Gate[policyRef]{
+		TypedReconciler: r, Slots: slots, OnForeignKey: r.watchKindsOnly, Namespace: func(ref policyRef) string { return ref.Namespace },
 	}
 	changes := source.TypedFunc[policyRef](func(ctx context.Context, queue policyQueue) error {
 		r.Kinds.watches.setChangeHandler(func(namespace string) {

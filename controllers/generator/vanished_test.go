@@ -85,7 +85,7 @@ var isSourceVanished = hasTargetResolved(metav1.ConditionFalse, v1alpha1.ReasonS
 
 func TestProtectorStaysWhenDeploymentVanished(t *testing.T) {
 	p := newFixture(t)
-	account := p.account(ClusterRules())
+	account := p.account(p.rules())
 	first := p.startAs(account)
 	web := p.deployment("web", nil)
 	p.create(web)

@@ -18,7 +18,7 @@ import (
 func (k *Kinds) watchKind(ctx context.Context, kind schema.GroupVersionKind) error {
 	if _, ok := builtInKind(kind.GroupKind()); ok {
 		if !slices.Contains(k.Watched, kind) {
-			return fmt.Errorf("the generator does not watch %s; add it to the flag --kinds", kind.Kind)
+			return fmt.Errorf("the generator does not watch %s", kind.Kind)
 		}
 		return nil
 	}

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/brake"
@@ -181,5 +182,24 @@ func mapToPolicy(_ context.Context, protector *v1alpha1.PodProtector) []policyRe
 		return []policyRef{{Name: name}}
 	default:
 		return []policyRef{{Namespace: protector.Namespace, Name: name}}
+	}
+}
+
+// retries enqueues sources again that have pending decreases, or that the generator has changed.
+type retries struct {
+	queue workqueue.TypedRateLimitingInterface[policy.Ref]
+}
+
+// source connects the retries to the controller's queue.
+func (r *retries) source() source.TypedSource[policy.Ref] {
+	return source.TypedFunc[policy.Ref](func(_ context.Context, queue workqueue.TypedRateLimitingInterface[policy.Ref]) error {
+		r.queue = queue
+		return nil
+	})
+}
+
+func (r *retries) retryAfter(ref policy.Ref, delay time.Duration) {
+	if r.queue != nil && delay > 0 {
+		r.queue.AddAfter(ref, delay)
 	}
 }

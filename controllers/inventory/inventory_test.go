@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/roles"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
@@ -67,10 +68,12 @@ func newFixture(t *testing.T) *fixture {
 	f.worker = testplane.AsServiceAccount(t, testplane.Second(t), "default", f.secrets, "cluster-admin")
 	f.rotated = testplane.AsServiceAccount(t, testplane.Second(t), "default", f.secrets+"-rotated", "cluster-admin")
 	f.core = testplane.AsServiceAccount(t, testplane.Config(t), f.secrets, "core", "cluster-admin")
-	cluster := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: f.secrets}, Rules: ClusterRules()}
+	cluster := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: f.secrets}, Rules: append(roles.Rules(t, "topology.core"), roles.Rules(t, "inventory.core")...)}
 	f.must(f.Create(t.Context(), cluster))
 	account := testplane.AsServiceAccount(t, testplane.Config(t), f.secrets, "inventory", cluster.Name)
-	for namespace, rules := range map[string][]rbacv1.PolicyRule{f.argocd: ArgoCDRules(), f.profiles: ClusterProfileRules(), f.secrets: SecretRules()} {
+	for namespace, rules := range map[string][]rbacv1.PolicyRule{
+		f.argocd: roles.Rules(t, "inventory.argocd"), f.profiles: roles.Rules(t, "inventory.clusterProfiles"), f.secrets: roles.Rules(t, "inventory.secrets"),
+	} {
 		f.must(f.Create(t.Context(), &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "inventory"}, Rules: rules}))
 		f.must(f.Create(t.Context(), &rbacv1.RoleBinding{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "inventory"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "inventory"},

@@ -7,7 +7,6 @@ import (
 	"maps"
 
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/rest"
@@ -138,30 +137,4 @@ func enqueue[Object client.Object](cellOf func(Object) string) handler.TypedEven
 		},
 		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[Object], queue requests) { add(queue, e.Object) },
 	}
-}
-
-// ClusterRules returns the rules that the controller needs in the whole core cluster.
-func ClusterRules() []rbacv1.PolicyRule {
-	return []rbacv1.PolicyRule{
-		{APIGroups: []string{"breakwater.dev"}, Resources: []string{"cells"}, Verbs: []string{"get", "list", "watch", "create"}},
-		{APIGroups: []string{"breakwater.dev"}, Resources: []string{"cells/status"}, Verbs: []string{"patch"}},
-		{APIGroups: []string{"events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
-	}
-}
-
-// SecretRules returns the rules that the controller needs in the namespace of the kubeconfigs.
-func SecretRules() []rbacv1.PolicyRule {
-	return []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get", "create", "patch"}}}
-}
-
-// ArgoCDRules returns the rules that the controller needs in the namespace of Argo CD. RBAC cannot limit them to cluster Secrets.
-func ArgoCDRules() []rbacv1.PolicyRule {
-	return []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"list", "watch"}}}
-}
-
-// ClusterProfileRules returns the rules that the controller needs in the namespace of ClusterProfiles.
-func ClusterProfileRules() []rbacv1.PolicyRule {
-	return append(ArgoCDRules(), rbacv1.PolicyRule{
-		APIGroups: []string{clusterProfileKind().Group}, Resources: []string{"clusterprofiles"}, Verbs: []string{"list", "watch"},
-	})
 }

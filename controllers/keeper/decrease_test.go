@@ -19,6 +19,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/controllers/brake"
 	"github.com/breakwater-k8s/breakwater/controllers/generator"
 	"github.com/breakwater-k8s/breakwater/controllers/keeper"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/roles"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 	core "github.com/breakwater-k8s/breakwater/internal/core/brake"
 )
@@ -26,7 +27,7 @@ import (
 // startWithBrake runs a keeper that may release two protectors in a window longer than any test.
 func (p *fixture) startWithBrake() {
 	p.Helper()
-	account := testplane.User(p, "keeper-of-"+p.namespace, slices.Concat(keeper.ClusterRules(), brake.ClusterRules(), brake.Rules()))
+	account := testplane.User(p, "keeper-of-"+p.namespace, slices.Concat(roles.Rules(p, "generator"), roles.Rules(p, "grants")))
 	limits := core.Limits{Count: 2, Window: time.Hour, Quiet: time.Second, OnCascade: v1alpha1.CascadeHold}
 	testplane.StartManager(p, account, func(ctx context.Context, mgr manager.Manager) error {
 		registry := prometheus.NewRegistry()

@@ -22,6 +22,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/controllers/generator"
 	"github.com/breakwater-k8s/breakwater/controllers/keeper"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/roles"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
@@ -49,10 +50,10 @@ func (p *fixture) start(account *rest.Config) (stop func()) {
 	}, func(o *manager.Options) { o.Cache, o.Logger = generator.CacheOptions(), testr.New(p.T) })
 }
 
-// account returns a user with exactly ClusterRules.
+// account returns a user with the rights of the generator, which has the keeper.
 func (p *fixture) account() *rest.Config {
 	p.Helper()
-	return testplane.User(p, "keeper-of-"+p.namespace, keeper.ClusterRules())
+	return testplane.User(p, "keeper-of-"+p.namespace, roles.Rules(p, "generator"))
 }
 
 func (p *fixture) create(object client.Object) {

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/breakwater-k8s/breakwater/internal/telemetry/metrictable"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/metrictable"
 )
 
 func TestMetricsMatchTable(t *testing.T) {

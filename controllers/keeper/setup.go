@@ -21,7 +21,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
-	"github.com/breakwater-k8s/breakwater/internal/sharding/share"
+	"github.com/breakwater-k8s/breakwater/internal/sharding/ownership"
 )
 
 const (
@@ -34,7 +34,7 @@ const (
 // losses while another instance leads.
 // own specifies the namespaces in which this keeper works; nil means all. brake holds back releases; nil grants each at once.
 func Setup(
-	ctx context.Context, mgr manager.Manager, registry prometheus.Registerer, losses *Losses, shard *share.Share, brake Brake,
+	ctx context.Context, mgr manager.Manager, registry prometheus.Registerer, losses *Losses, slots *ownership.Slots, brake Brake,
 ) error {
 	informer, err := mgr.GetCache().GetInformer(ctx, &v1alpha1.PodProtector{})
 	if err != nil {
@@ -43,7 +43,7 @@ func Setup(
 	if _, err := informer.AddEventHandler(losses.handler()); err != nil {
 		return fmt.Errorf("watch PodProtectors: %w", err)
 	}
-	gate := share.GateRequests(shard, &Reconciler{
+	gate := ownership.GateRequests(slots, &Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(Name), Losses: losses, Brake: brake, metrics: newMetrics(registry, losses),
 	})
 	lost := source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {

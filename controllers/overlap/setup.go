@@ -15,16 +15,16 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
-	"github.com/breakwater-k8s/breakwater/internal/sharding/share"
+	"github.com/breakwater-k8s/breakwater/internal/sharding/ownership"
 )
 
 // Setup adds the controller to the manager of a core cluster, beside others that watch PodProtectors. own specifies the namespaces in which
 // it works; nil means all.
-func Setup(mgr manager.Manager, shard *share.Share) error {
+func Setup(mgr manager.Manager, slots *ownership.Slots) error {
 	r := &Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(Name), index: newCoverageIndex(),
 	}
-	gate := share.GateRequests(shard, r)
+	gate := ownership.GateRequests(slots, r)
 	return clusters.AddController(mgr, Name, controller.Options{Reconciler: gate}, gate.Source(),
 		source.Kind(mgr.GetCache(), &v1alpha1.PodProtector{}, r.index.handler()))
 }

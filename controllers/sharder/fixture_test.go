@@ -35,6 +35,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/roles"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/sharding/members"
@@ -95,14 +96,24 @@ func newFixture(t *testing.T, change ...func(*v1alpha1.ClusterRingSpec)) *fixtur
 	for _, c := range change {
 		c(&l.ring.Spec)
 	}
-	l.rules = slices.Concat(ClusterRules(), members.Rules())
+	l.rules = l.rulesOfChart()
 	for _, gr := range rulesOf(&l.ring.Spec) {
-		l.rules = append(l.rules, ResourceRules(gr)...)
+		l.rules = append(l.rules, resourceRules(gr)...)
 	}
 	l.must(l.Create(t.Context(), l.ring))
 	l.watchTransitions()
 	t.Cleanup(l.cleanUp)
 	return l
+}
+
+// rulesOfChart returns the rules without those for the resources of rings.
+func (l *fixture) rulesOfChart() []rbacv1.PolicyRule {
+	return slices.Concat(roles.Rules(l, "sharder.cluster"), roles.Rules(l, "sharder.shards"))
+}
+
+// resourceRules returns the rules for a resource of a ring. The user who creates a ring grants them.
+func resourceRules(gr v1alpha1.GroupResource) []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{{APIGroups: []string{gr.Group}, Resources: []string{gr.Resource}, Verbs: verbs()}}
 }
 
 // label returns the label that selects the namespaces of the lab's ring.

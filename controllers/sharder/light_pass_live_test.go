@@ -121,7 +121,7 @@ func TestAPIServerSupportsLightPassLists(t *testing.T) {
 func TestLightPassOnAPIServer(t *testing.T) {
 	l := newFixture(t, func(s *v1alpha1.ClusterRingSpec) { s.ResyncPeriodSeconds = 10 })
 	admin, gr, widget := serveWidgets(t, l.namespace)
-	l.rules = append(l.rules, ResourceRules(gr)...)
+	l.rules = append(l.rules, resourceRules(gr)...)
 	l.edit(func(s *v1alpha1.ClusterRingSpec) {
 		s.Resources = []v1alpha1.RingResource{{GroupResource: gr, ControlledResources: []v1alpha1.GroupResource{secrets}}}
 	})

@@ -194,3 +194,6 @@ func (i *specChecker) missingVerbs(ctx context.Context, gr v1alpha1.GroupResourc
 	}
 	return missing, nil
 }
+
+// verbs returns what the sharder does with the objects of a ring.
+func verbs() []string { return []string{"get", "list", "patch"} }

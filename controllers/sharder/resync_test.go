@@ -19,7 +19,6 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
-	"github.com/breakwater-k8s/breakwater/internal/sharding/members"
 	"github.com/breakwater-k8s/breakwater/internal/sharding/ring"
 )
 
@@ -299,7 +298,7 @@ func widgets(name string) (*apiextensionsv1.CustomResourceDefinition, v1alpha1.G
 func TestRingWithoutSelectorExcludesSystemNamespaces(t *testing.T) {
 	l := newFixture(t)
 	crd, gr := widgets(l.namespace)
-	l.rules = append(l.rules, ResourceRules(gr)...)
+	l.rules = append(l.rules, resourceRules(gr)...)
 	known := clusters.Scheme()
 	l.must(apiextensionsv1.AddToScheme(known))
 	admin, err := client.New(testplane.Config(t), client.Options{Scheme: known})
@@ -360,7 +359,7 @@ func TestRingWithoutSelectorExcludesSystemNamespaces(t *testing.T) {
 func TestResourceServedLaterIsAssigned(t *testing.T) {
 	l := newFixture(t)
 	crd, gr := widgets(l.namespace)
-	l.rules = append(l.rules, ResourceRules(gr)...)
+	l.rules = append(l.rules, resourceRules(gr)...)
 	l.edit(func(s *v1alpha1.ClusterRingSpec) {
 		s.Resources = append(s.Resources, v1alpha1.RingResource{GroupResource: gr, ControlledResources: []v1alpha1.GroupResource{secrets}})
 	})
@@ -421,7 +420,7 @@ func TestResourceServedLaterIsAssigned(t *testing.T) {
 
 func TestMissingPermissionIsReportedWithRule(t *testing.T) {
 	l := newFixture(t)
-	l.rules = slices.Concat(ClusterRules(), members.Rules(), ResourceRules(configMaps))
+	l.rules = slices.Concat(l.rulesOfChart(), resourceRules(configMaps))
 	objects, controlled := l.createObjects(5)
 	l.start()
 	l.startShard("a")
@@ -436,7 +435,7 @@ func TestMissingPermissionIsReportedWithRule(t *testing.T) {
 	if at := l.placement(controlled[objects[0].Name]); at != (ring.Placement{}) {
 		t.Errorf("object has the placement %+v", at)
 	}
-	l.grant(ResourceRules(secrets))
+	l.grant(resourceRules(secrets))
 	l.waitForStatus("the permission is granted", hasCondition(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonConfigured))
 	l.waitForControlled(objects, controlled)
 }

@@ -126,10 +126,10 @@ func wait(ctx context.Context, duration time.Duration) error {
 
 // addReadiness fills the caches also while another replica leads, so that a new leader starts with full caches.
 func addReadiness(ctx context.Context, mgr manager.Manager, roll *members.ShardTracker) error {
-	for _, kind := range []client.Object{&v1alpha1.ClusterRing{}, &admissionregistrationv1.MutatingWebhookConfiguration{}, clusters.EmptyNamespace()} {
-		if _, err := mgr.GetCache().GetInformer(ctx, kind); err != nil {
-			return fmt.Errorf("watch %T: %w", kind, err)
-		}
+	err := clusters.AddReadiness(ctx, mgr, "ClusterRings, webhook configurations and namespaces",
+		&v1alpha1.ClusterRing{}, &admissionregistrationv1.MutatingWebhookConfiguration{}, clusters.EmptyNamespace())
+	if err != nil {
+		return err
 	}
 	return mgr.AddReadyzCheck("shards", func(*http.Request) error {
 		if !roll.HasSynced() {

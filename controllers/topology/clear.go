@@ -66,12 +66,8 @@ func (c Clearer) Reconcile(ctx context.Context, request reconcile.Request) (reco
 	} else {
 		quota.DropCell(p, name)
 	}
-	quota.Summarize(p)
-	if err := c.Client.Status().Update(ctx, p); err != nil {
-		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-			return reconcile.Result{RequeueAfter: clearRetry}, nil
-		}
-		return reconcile.Result{}, fmt.Errorf("clear cell %s: %w", name, err)
+	if stored, err := c.store(ctx, p); err != nil || !stored {
+		return reconcile.Result{RequeueAfter: clearRetry}, err
 	}
 	return c.finish(ctx, p, corev1.EventTypeWarning, "CellCleared", fmt.Sprintf(
 		"Cell %q was cleared because of the annotation %s: its %s and %s were dropped.",
@@ -84,16 +80,25 @@ func (c Clearer) waitForShares(ctx context.Context, p *v1alpha1.PodProtector, en
 		return reconcile.Result{RequeueAfter: clearRetry}, nil
 	}
 	entry.Discount = v1alpha1.DiscountDraining // the aggregator removes it, if the cell is not dead after all
-	quota.Summarize(p)
-	err := c.Client.Status().Update(ctx, p)
-	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
-		return reconcile.Result{}, fmt.Errorf("discount cell %s: %w", entry.CellID, err)
-	}
-	if err == nil {
+	stored, err := c.store(ctx, p)
+	if stored {
 		c.Events.Eventf(p, nil, corev1.EventTypeNormal, "WaitingForShares", "Clear",
 			"Cell %q is cleared when the shares of the other cells keep the floor without it.", entry.CellID)
 	}
-	return reconcile.Result{RequeueAfter: clearRetry}, nil
+	return reconcile.Result{RequeueAfter: clearRetry}, err
+}
+
+// store writes the status of a protector. It reports false if the protector has changed since it was read.
+func (c Clearer) store(ctx context.Context, p *v1alpha1.PodProtector) (bool, error) {
+	quota.Summarize(p)
+	err := c.Client.Status().Update(ctx, p)
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("clear a cell: %w", err)
+	}
+	return true, nil
 }
 
 // clearEntry keeps of an entry only its last writer, which fences off earlier leaders, and that it was cleared.

@@ -19,37 +19,32 @@ type metrics struct {
 	// now is the wall clock, by which webhooks record the time of reservations.
 	now     func() time.Time
 	leading atomic.Bool
-
-	heartbeat, condition, reservations, oldest                 *prometheus.Desc
-	expiry                                                     *prometheus.Desc
-	protectors                                                 *prometheus.Desc
-	available, floor, budget, reserved, limit, protectorOldest *prometheus.Desc
-	excess                                                     *prometheus.Desc
+	// gauges are the descriptions, by name without the prefix.
+	gauges map[string]*prometheus.Desc
 }
 
 func newMetrics(r *Reconciler) *metrics {
-	desc := func(name, help string, labels ...string) *prometheus.Desc {
-		return prometheus.NewDesc("breakwater_"+name, help, labels, nil)
+	m := &metrics{reconciler: r, now: time.Now, gauges: map[string]*prometheus.Desc{}}
+	desc := func(name, help string, labels ...string) {
+		m.gauges[name] = prometheus.NewDesc("breakwater_"+name, help, labels, nil)
 	}
 	const cell, protector = "cell", "protector"
-	return &metrics{
-		reconciler: r, now: time.Now,
-		heartbeat: desc("cell_heartbeat_age_seconds",
-			"Time since the newest heartbeat of the cell's aggregator was first observed; for a sharded cell, since that of the most silent slot.", cell),
-		condition:       desc("cell_condition", "Conditions of a Cell by type: 1 is True, 0 False, -1 Unknown.", cell, "condition"),
-		reservations:    desc("cell_reservations", "Open reservations of removals in a cell.", cell),
-		oldest:          desc("cell_oldest_reservation_age_seconds", "Age of the oldest open reservation in a cell; 0 when there is none.", cell),
-		expiry:          desc("cell_token_expiry_timestamp_seconds", "When the token of the kubeconfig for a cell's cluster expires, in Unix time.", cell),
-		protectors:      desc("protectors", "Protectors by budget: Open, Exhausted (it admits no removal) or Broken (fewer pods than the floor).", "budget"),
-		available:       desc("protector_available", "Pods of a protector that are available, in all cells.", protector),
-		floor:           desc("protector_floor", "Pods of a protector that must stay available.", protector),
-		budget:          desc("protector_budget", "Available pods of a protector minus its floor and its open reservations.", protector),
-		reserved:        desc("protector_reservations", "Open reservations of a protector.", protector),
-		limit:           desc("protector_reservation_limit", "Maximum number of open reservations of a protector, if it is limited.", protector),
-		protectorOldest: desc("protector_oldest_reservation_age_seconds", "Age of the oldest open reservation of a protector; 0 when there is none.", protector),
-		excess: desc("protector_pods_above_expected",
-			"Pods of a protector that are available and not expected, for longer than a rollout. Protectors without such pods have no series.", protector),
-	}
+	desc("cell_heartbeat_age_seconds",
+		"Time since the newest heartbeat of the cell's aggregator was first observed; for a sharded cell, since that of the most silent slot.", cell)
+	desc("cell_condition", "Conditions of a Cell by type: 1 is True, 0 False, -1 Unknown.", cell, "condition")
+	desc("cell_reservations", "Open reservations of removals in a cell.", cell)
+	desc("cell_oldest_reservation_age_seconds", "Age of the oldest open reservation in a cell; 0 when there is none.", cell)
+	desc("cell_token_expiry_timestamp_seconds", "When the token of the kubeconfig for a cell's cluster expires, in Unix time.", cell)
+	desc("protectors", "Protectors by budget: Open, Exhausted (it admits no removal) or Broken (fewer pods than the floor).", "budget")
+	desc("protector_available", "Pods of a protector that are available, in all cells.", protector)
+	desc("protector_floor", "Pods of a protector that must stay available.", protector)
+	desc("protector_budget", "Available pods of a protector minus its floor and its open reservations.", protector)
+	desc("protector_reservations", "Open reservations of a protector.", protector)
+	desc("protector_reservation_limit", "Maximum number of open reservations of a protector, if it is limited.", protector)
+	desc("protector_oldest_reservation_age_seconds", "Age of the oldest open reservation of a protector; 0 when there is none.", protector)
+	desc("protector_pods_above_expected",
+		"Pods of a protector that are available and not expected, for longer than a rollout. Protectors without such pods have no series.", protector)
+	return m
 }
 
 // Start enables the metrics: from now on this process leads, and its cache is filled.
@@ -62,9 +57,7 @@ func (m *metrics) Start(ctx context.Context) error {
 
 // Describe implements prometheus.Collector.
 func (m *metrics) Describe(descriptions chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{
-		m.heartbeat, m.condition, m.reservations, m.oldest, m.expiry, m.protectors, m.available, m.floor, m.budget, m.reserved, m.limit, m.protectorOldest, m.excess,
-	} {
+	for _, d := range m.gauges {
 		descriptions <- d
 	}
 }
@@ -79,27 +72,27 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 		m.reconciler.Client.List(ctx, protectors, client.UnsafeDisableDeepCopy) != nil {
 		return // a filled cache returns no error
 	}
-	emit := func(d *prometheus.Desc, value float64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
+	emit := func(name string, value float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(m.gauges[name], prometheus.GaugeValue, value, labels...)
 	}
 	summary := summarize(protectors.Items, maxReportedProtectors)
 	for i := range cells.Items {
 		m.collectCell(&cells.Items[i], &summary, emit)
 	}
 	for state, number := range summary.byBudget {
-		emit(m.protectors, float64(number), string(state))
+		emit("protectors", float64(number), string(state))
 	}
 	for _, a := range summary.protectors {
 		m.collectProtector(a, emit)
 	}
 	for _, e := range excessesOf(protectors.Items, maxReportedProtectors) {
-		emit(m.excess, float64(e.pods), e.namespace+"/"+e.name)
+		emit("protector_pods_above_expected", float64(e.pods), e.namespace+"/"+e.name)
 	}
 }
 
-func (m *metrics) collectCell(cell *v1alpha1.Cell, summary *budgetSummary, emit func(*prometheus.Desc, float64, ...string)) {
+func (m *metrics) collectCell(cell *v1alpha1.Cell, summary *budgetSummary, emit func(string, float64, ...string)) {
 	if age, isKnown := m.reconciler.heartbeatAge(cell); isKnown {
-		emit(m.heartbeat, age.Seconds(), cell.Name)
+		emit("cell_heartbeat_age_seconds", age.Seconds(), cell.Name)
 	}
 	for _, condition := range cell.Status.Conditions {
 		value := -1.0
@@ -109,24 +102,24 @@ func (m *metrics) collectCell(cell *v1alpha1.Cell, summary *budgetSummary, emit 
 		case metav1.ConditionFalse:
 			value = 0
 		}
-		emit(m.condition, value, cell.Name, condition.Type)
+		emit("cell_condition", value, cell.Name, condition.Type)
 	}
 	if at, ok := m.reconciler.tokenExpiry(cell); ok {
-		emit(m.expiry, float64(at.Unix()), cell.Name)
+		emit("cell_token_expiry_timestamp_seconds", float64(at.Unix()), cell.Name)
 	}
-	emit(m.reservations, float64(summary.reserved[cell.Name]), cell.Name)
-	emit(m.oldest, m.age(summary.oldest[cell.Name]), cell.Name)
+	emit("cell_reservations", float64(summary.reserved[cell.Name]), cell.Name)
+	emit("cell_oldest_reservation_age_seconds", m.age(summary.oldest[cell.Name]), cell.Name)
 }
 
-func (m *metrics) collectProtector(a protectorBudget, emit func(*prometheus.Desc, float64, ...string)) {
+func (m *metrics) collectProtector(a protectorBudget, emit func(string, float64, ...string)) {
 	name := a.namespace + "/" + a.name
-	emit(m.available, float64(a.available), name)
-	emit(m.floor, float64(a.floor), name)
-	emit(m.budget, float64(a.remaining), name)
-	emit(m.reserved, float64(a.reserved), name)
-	emit(m.protectorOldest, m.age(a.oldest), name)
+	emit("protector_available", float64(a.available), name)
+	emit("protector_floor", float64(a.floor), name)
+	emit("protector_budget", float64(a.remaining), name)
+	emit("protector_reservations", float64(a.reserved), name)
+	emit("protector_oldest_reservation_age_seconds", m.age(a.oldest), name)
 	if a.limit > 0 {
-		emit(m.limit, float64(a.limit), name)
+		emit("protector_reservation_limit", float64(a.limit), name)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/roles"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
@@ -32,14 +33,15 @@ func (l *fixture) account(admin *rest.Config, namespace, name string, rules []rb
 
 func (l *fixture) eventually(unmet func() string) { l.Helper(); testplane.Eventually(l, unmet) }
 
-// The controllers run as users with exactly the rules that they declare, in the core and in the cell's cluster.
+// The controllers run as users with exactly the rules of the chart, in the core and in the cell's cluster.
 func TestRulesAreSufficient(t *testing.T) {
 	l := newFixture(t)
-	testplane.StartManager(t, l.account(testplane.Config(t), l.namespace, "core", append(ClusterRules(), SecretRules()...)), func(ctx context.Context, mgr manager.Manager) error {
+	readsSecrets := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}}
+	testplane.StartManager(t, l.account(testplane.Config(t), l.namespace, "core", append(roles.Rules(t, "topology.core"), readsSecrets)), func(ctx context.Context, mgr manager.Manager) error {
 		return Setup(ctx, mgr, nil, prometheus.NewRegistry())
 	})
 
-	worker := l.account(testplane.Second(t), "default", "worker", CellRules())
+	worker := l.account(testplane.Second(t), "default", "worker", roles.Rules(t, "topology.cell"))
 	ref := testplane.StoreKubeconfig(t, l, l.namespace, "a", testplane.KubeconfigOf(t, worker))
 	cell := l.createCell("a", func(s *v1alpha1.CellSpec) {
 		s.KubeconfigSecretRef = ref

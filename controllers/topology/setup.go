@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -51,33 +50,4 @@ func Setup(ctx context.Context, mgr manager.Manager, cells map[string]*rest.Conf
 		return fmt.Errorf("metrics: %w", err)
 	}
 	return clusters.AddReadiness(ctx, mgr, "Cells and PodProtectors", &v1alpha1.Cell{}, &v1alpha1.PodProtector{})
-}
-
-// ClusterRules returns the rules that the controllers need in the whole core cluster. The tests run with these and SecretRules and nothing
-// more, and the chart must grant the same.
-func ClusterRules() []rbacv1.PolicyRule {
-	return []rbacv1.PolicyRule{
-		{APIGroups: []string{"breakwater.dev"}, Resources: []string{"cells", "podprotectors"}, Verbs: []string{"get", "list", "watch", "patch"}},
-		{APIGroups: []string{"breakwater.dev"}, Resources: []string{"cells/status"}, Verbs: []string{"patch"}},
-		{APIGroups: []string{"breakwater.dev"}, Resources: []string{"podprotectors/status"}, Verbs: []string{"update"}},
-		{APIGroups: []string{"events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
-	}
-}
-
-// SecretRules returns the rules that the controllers need in a namespace with kubeconfigs of Cells, limited to those Secrets if known.
-func SecretRules() []rbacv1.PolicyRule {
-	return []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}}}
-}
-
-// CellRules returns the rules that the kubeconfig of a cell must grant in the cell's cluster.
-func CellRules() []rbacv1.PolicyRule {
-	return []rbacv1.PolicyRule{
-		{APIGroups: []string{""}, Resources: []string{"namespaces"}, ResourceNames: []string{"kube-system"}, Verbs: []string{"get"}},
-		{APIGroups: []string{"admissionregistration.k8s.io"}, Resources: []string{"validatingwebhookconfigurations"}, Verbs: []string{"list"}},
-		{
-			APIGroups: []string{"admissionregistration.k8s.io"},
-			Resources: []string{"validatingadmissionpolicies", "validatingadmissionpolicybindings"}, Verbs: []string{"get"},
-		},
-		{APIGroups: []string{"discovery.k8s.io"}, Resources: []string{"endpointslices"}, Verbs: []string{"list"}},
-	}
 }

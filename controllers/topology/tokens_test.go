@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/roles"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
@@ -20,7 +21,7 @@ func TestTokenOfACellIsRenewed(t *testing.T) {
 	l := newFixture(t)
 	ahead := time.Duration(0)
 	l.Renewer = &clusters.TokenRenewer{Home: l, Live: l, Component: "test", Now: func() time.Time { return time.Now().Add(ahead) }}
-	account := l.account(testplane.Second(t), "default", "renewed", CellRules())
+	account := l.account(testplane.Second(t), "default", "renewed", roles.Rules(t, "topology.cell"))
 	ref := &v1alpha1.KubeconfigSecretRef{Namespace: l.namespace, Name: "cell", Key: "kubeconfig"}
 	secret := corev1apply.Secret(ref.Name, ref.Namespace).WithData(map[string][]byte{ref.Key: testplane.KubeconfigOf(t, account)})
 	l.must(l.Apply(t.Context(), secret, client.FieldOwner(clusters.JoinManager)))

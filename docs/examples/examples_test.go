@@ -28,6 +28,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/controllers/generator"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/roles"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 	"github.com/breakwater-k8s/breakwater/internal/core/printable"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
@@ -86,7 +87,7 @@ func TestExamplesHaveTheStatedFloors(t *testing.T) {
 // startGenerator runs the generator for all namespaces, with its own permissions, until the test ends.
 func startGenerator(t *testing.T) {
 	t.Helper()
-	testplane.StartManager(t, testplane.User(t, "examples-generator", generator.ClusterRules()), func(ctx context.Context, mgr manager.Manager) error {
+	testplane.StartManager(t, testplane.User(t, "examples-generator", roles.Rules(t, "generator")), func(ctx context.Context, mgr manager.Manager) error {
 		return generator.Setup(ctx, mgr, generator.Options{
 			Selector: labels.SelectorFromSet(labels.Set{v1alpha1.LabelProtect: "true"}), Kinds: generator.AllKinds(), Registry: prometheus.NewRegistry(),
 		})

@@ -14,8 +14,8 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/e2e"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/metrictable"
 	"github.com/breakwater-k8s/breakwater/e2e/prometheus"
-	"github.com/breakwater-k8s/breakwater/internal/telemetry/metrictable"
 )
 
 // metricsWithoutData are the metrics of those panels that may be empty after a storm on bare pods.

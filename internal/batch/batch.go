@@ -7,18 +7,14 @@ package batch
 
 import (
 	"context"
-	"errors"
 	"runtime"
 	"sync"
 	"time"
 )
 
-// ErrClosed is the error of calls that Close aborts or rejects.
-var ErrClosed = errors.New("batch: closed")
-
 // Execute runs one batch. It returns outputs aligned with inputs, which are in order of arrival. An error applies to all callers.
 //
-// ctx ends when all callers of the batch have left or the Batch is closed. Its deadline is the latest deadline of the callers, if all
+// ctx ends when all callers of the batch have left. Its deadline is the latest deadline of the callers, if all
 // of them have one. It carries no values, because the callers' values differ.
 type Execute[K comparable, In, Out any] func(ctx context.Context, key K, inputs []In) ([]Out, error)
 
@@ -36,8 +32,7 @@ type Batcher[K comparable, In, Out any] struct {
 
 	execute Execute[K, In, Out]
 
-	mu     sync.Mutex
-	closed bool
+	mu sync.Mutex
 	// queues has the keys with a goroutine that runs batches. A queue is removed after its last batch.
 	queues map[K]*queue[In, Out]
 	// drained signals that queues has become empty.
@@ -98,10 +93,7 @@ func (b *Batcher[K, In, Out]) DoAll(ctx context.Context, key K, ins []In) ([]Out
 	if len(ins) == 0 {
 		return nil, nil
 	}
-	joined, first, err := b.enqueue(ctx, key, ins)
-	if err != nil {
-		return nil, err
-	}
+	joined, first := b.enqueue(ctx, key, ins)
 	select {
 	case <-joined.completed:
 	case <-ctx.Done():
@@ -111,6 +103,7 @@ func (b *Batcher[K, In, Out]) DoAll(ctx context.Context, key K, ins []In) ([]Out
 	}
 	outs := make([]Out, len(ins))
 	for i := range ins {
+		var err error
 		if outs[i], err = joined.result(first + i); err != nil {
 			return nil, err
 		}
@@ -142,32 +135,11 @@ func (b *Batcher[K, In, Out]) Wait() {
 	}
 }
 
-// Close ends the contexts of all batches with ErrClosed. Calls that wait for a batch to start, and all later calls, fail with
-// ErrClosed. A call whose batch is running gets the result that Execute returns for the ended context. Close does not wait.
-func (b *Batcher[K, In, Out]) Close() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.closed = true
-	for _, l := range b.queues {
-		if l.running != nil {
-			l.running.cancel(ErrClosed)
-		}
-		if l.next != nil {
-			l.next.complete(nil, ErrClosed)
-			l.next = nil
-		}
-		l.endWindow()
-	}
-}
-
 // enqueue adds inputs to the key's next batch, and ensures that the batch will start. It returns the index of the first input; the
 // others follow it.
-func (b *Batcher[K, In, Out]) enqueue(ctx context.Context, key K, ins []In) (*singleBatch[In, Out], int, error) {
+func (b *Batcher[K, In, Out]) enqueue(ctx context.Context, key K, ins []In) (*singleBatch[In, Out], int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.closed {
-		return nil, 0, ErrClosed
-	}
 	l := b.queues[key]
 	if l == nil {
 		l = &queue[In, Out]{}
@@ -184,7 +156,7 @@ func (b *Batcher[K, In, Out]) enqueue(ctx context.Context, key K, ins []In) (*si
 	if l.queued() >= l.fullAt {
 		l.endWindow()
 	}
-	return l.next, first, nil
+	return l.next, first
 }
 
 // abandon removes waiters, from index first on. It returns true if the batch has already completed, so that there is an outcome.
@@ -235,7 +207,7 @@ func (b *Batcher[K, In, Out]) flushQueue(key K, l *queue[In, Out]) {
 // awaitWindow waits until enough callers are queued, or until maxWait has passed.
 func (b *Batcher[K, In, Out]) awaitWindow(l *queue[In, Out], maxWait time.Duration, fullAt int) {
 	b.mu.Lock()
-	if maxWait <= 0 || l.queued() >= fullAt || b.closed {
+	if maxWait <= 0 || l.queued() >= fullAt {
 		b.mu.Unlock()
 		return
 	}

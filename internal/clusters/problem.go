@@ -3,11 +3,8 @@ package clusters
 import (
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -86,16 +83,9 @@ func tokenExpiry(config *rest.Config) time.Time {
 
 // expiry reads the expiry that a JWT states. It is informational: the API server decides whether a token is valid.
 func expiry(token string) (time.Time, bool) {
-	parts := strings.Split(token, ".")
-	if len(parts) != 3 {
+	claims, err := claimsOf(token)
+	if err != nil || claims.Expires == 0 {
 		return time.Time{}, false
 	}
-	raw, err := base64.RawURLEncoding.DecodeString(parts[1])
-	claims := struct {
-		Expiry int64 `json:"exp"`
-	}{}
-	if err != nil || json.Unmarshal(raw, &claims) != nil || claims.Expiry == 0 {
-		return time.Time{}, false
-	}
-	return time.Unix(claims.Expiry, 0), true
+	return time.Unix(claims.Expires, 0), true
 }

@@ -46,11 +46,6 @@ type TokenRenewer struct {
 	Spread float64
 }
 
-// RenewalRules are the rules that a TokenRenewer needs in the namespace of these Secrets.
-func RenewalRules(secrets ...string) []rbacv1.PolicyRule {
-	return []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: secrets, Verbs: []string{"get", "patch"}}}
-}
-
 // OwnTokenRules are the rules that the account of a kubeconfig needs in its namespace, to renew its token. They permit tokens of that account only.
 func OwnTokenRules(account string) []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{{

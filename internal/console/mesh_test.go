@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/roles"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
@@ -104,7 +105,7 @@ func newWest(t *testing.T, namespace string) *west {
 		w.must(c.Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: namespace + "-" + name}, Rules: rules}))
 		return testplane.AsServiceAccount(t, admin, namespace, name, namespace+"-"+name)
 	}
-	w.config, w.viewer = account("console", ClusterRules()), account("all", allRules()).BearerToken
+	w.config, w.viewer = account("console", roles.Rules(t, "console")), account("all", allRules()).BearerToken
 	to, err := url.Parse(w.config.Host)
 	w.must(err)
 	w.wire = newWire(t, to.Host)

@@ -26,10 +26,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/metrictable"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/roles"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 	"github.com/breakwater-k8s/breakwater/internal/console/access"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
-	"github.com/breakwater-k8s/breakwater/internal/telemetry/metrictable"
 )
 
 // testConsole is a console that runs with exactly its own permissions, and the objects that it shows.
@@ -56,7 +57,7 @@ func newTestConsole(t *testing.T, change ...func(*Options)) *testConsole {
 	s.must(os.WriteFile(options.CertFile, cert, 0o600))
 	s.must(os.WriteFile(options.KeyFile, key, 0o600))
 	var served *server
-	testplane.StartManager(t, testplane.User(t, "console-"+s.namespace, ClusterRules()), func(_ context.Context, mgr manager.Manager) (err error) {
+	testplane.StartManager(t, testplane.User(t, "console-"+s.namespace, roles.Rules(t, "console")), func(_ context.Context, mgr manager.Manager) (err error) {
 		served, err = setup(mgr, options)
 		return err
 	})

@@ -51,30 +51,42 @@ type Guard struct {
 	node    string
 	cluster cluster
 	store   *store
-	clock   clock.PassiveClock
 	log     logr.Logger
-	// started is when the guard started, and ranBefore the running time of earlier guards then.
-	started   time.Time
-	ranBefore time.Duration
+	metrics *metrics
+	clock   runningClock
 	// lost has the held pods to register.
 	lost workqueue.TypedDelayingInterface[types.NamespacedName]
 
 	mu      sync.Mutex
+	pods    knownPods
+	watches kubeletWatches
+	// attempts are why held pods are not registered, by UID.
+	attempts map[types.UID]attempt
+	// asked is the question to the aggregators.
+	asked podhold.Asked
+}
+
+// knownPods are the pods that the guard knows.
+type knownPods struct {
 	view    *podhold.View
 	objects map[types.UID]encoded
 	// toKubelet translates the UIDs of registrations. It is replaced, never changed.
 	toKubelet podwire.UIDs
-	streams   map[*stream]bool
+}
+
+// kubeletWatches are the kubelet's watches of its pods.
+type kubeletWatches struct {
+	streams map[*stream]bool
 	// resync reports that the kubelet must list its pods before it watches them, because it has not watched for a while.
 	resync bool
-	// reasons says why held pods are not registered, by UID. unregistrable are those that cannot be registered, and failures how often that
-	// was found in a row, or the opposite.
-	reasons       map[types.UID]string
-	unregistrable map[types.UID]bool
-	failures      map[types.UID]int
-	// asked is the question to the aggregators.
-	asked   podhold.Asked
-	metrics *metrics
+}
+
+// attempt is the last attempt to register a held pod.
+type attempt struct {
+	reason string
+	// unregistrable reports that the pod cannot be registered, and failures how often that was found in a row, or the opposite.
+	unregistrable bool
+	failures      int
 }
 
 // newGuard returns a Guard with what an earlier one has stored.
@@ -86,16 +98,15 @@ func newGuard(node string, c cluster, s *store, now clock.PassiveClock, log logr
 	}
 	ran, pods := podhold.Resume(ran, stored.pods)
 	g := &Guard{
-		node: node, cluster: c, store: s, clock: now, log: log, started: now.Now(), ranBefore: ran,
-		lost: workqueue.NewTypedDelayingQueue[types.NamespacedName](), failures: map[types.UID]int{},
-		view: podhold.NewView(pods...), objects: stored.objects, streams: map[*stream]bool{}, reasons: map[types.UID]string{},
-		unregistrable: map[types.UID]bool{}, metrics: newMetrics(), resync: true,
+		node: node, cluster: c, store: s, log: log, metrics: newMetrics(), clock: runningClock{now, now.Now(), ran},
+		lost: workqueue.NewTypedDelayingQueue[types.NamespacedName](), pods: knownPods{view: podhold.NewView(pods...), objects: stored.objects},
+		watches: kubeletWatches{streams: map[*stream]bool{}, resync: true}, attempts: map[types.UID]attempt{},
 	}
 	for why, n := range stored.rejected {
 		g.metrics.rejected.WithLabelValues(string(why)).Set(float64(n))
 	}
 	g.translate()
-	for _, e := range g.view.Held() {
+	for _, e := range g.pods.view.Held() {
 		g.lost.Add(e.Pod.NamespacedName)
 	}
 	return g
@@ -104,19 +115,19 @@ func newGuard(node string, c cluster, s *store, now clock.PassiveClock, log logr
 // translate computes the translation of UIDs from the view.
 func (g *Guard) translate() {
 	pairs := map[types.UID]types.UID{}
-	for _, e := range g.view.All() {
+	for _, e := range g.pods.view.All() {
 		if e.Registered != "" {
 			pairs[e.Registered] = e.Pod.UID
 		}
 	}
-	g.toKubelet = podwire.NewUIDs(pairs)
+	g.pods.toKubelet = podwire.NewUIDs(pairs)
 }
 
 // uids returns the translation of UIDs that the API server uses to those that the kubelet uses.
 func (g *Guard) uids() podwire.UIDs {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.toKubelet
+	return g.pods.toKubelet
 }
 
 // decideLost decides on a pod that disappeared from the API server, and holds or drops it. It reports whether the kubelet still sees a pod of
@@ -127,7 +138,7 @@ func (g *Guard) decideLost(ctx context.Context, p podhold.Pod) (seen bool) {
 		return ok
 	}
 	g.mu.Lock()
-	object, known := g.objects[p.UID]
+	object, known := g.pods.objects[p.UID]
 	g.mu.Unlock()
 	protected := false
 	if pod, err := podwire.Decode(object.format, object.raw); known && err == nil {
@@ -149,12 +160,12 @@ func (g *Guard) decideLost(ctx context.Context, p podhold.Pod) (seen bool) {
 func (g *Guard) hold(lost podhold.Entry) (seen bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	e, ok := g.view.Get(lost.Pod.NamespacedName)
+	e, ok := g.pods.view.Get(lost.Pod.NamespacedName)
 	if !ok || e.IsHeld() || !isSame(e, lost) {
 		return ok
 	}
-	g.view.Hold(e.Pod.NamespacedName, g.clock.Now(), g.running())
-	g.forgetFailures(e.Pod.UID)
+	g.pods.view.Hold(e.Pod.NamespacedName, g.clock.Now(), g.running())
+	delete(g.attempts, e.Pod.UID)
 	g.metrics.held.Inc()
 	g.translate()
 	g.persist(e.Pod.NamespacedName)
@@ -167,7 +178,7 @@ func (g *Guard) hold(lost podhold.Entry) (seen bool) {
 func (g *Guard) drop(lost podhold.Entry) (seen bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	e, ok := g.view.Get(lost.Pod.NamespacedName)
+	e, ok := g.pods.view.Get(lost.Pod.NamespacedName)
 	if !ok || !isSame(e, lost) {
 		return ok
 	}
@@ -183,9 +194,9 @@ func isSame(now, decided podhold.Entry) bool {
 
 // remove removes a pod from what the guard knows. The caller holds the lock, and knows that the view has this pod by its name.
 func (g *Guard) remove(p podhold.Pod) {
-	g.view.Drop(p.NamespacedName)
-	delete(g.objects, p.UID)
-	g.forgetFailures(p.UID)
+	g.pods.view.Drop(p.NamespacedName)
+	delete(g.pods.objects, p.UID)
+	delete(g.attempts, p.UID)
 	g.translate()
 	if err := g.store.drop(p.UID); err != nil {
 		g.log.Error(err, "Failed to remove stored pod", "pod", p.NamespacedName)
@@ -195,16 +206,16 @@ func (g *Guard) remove(p podhold.Pod) {
 func (g *Guard) entry(name types.NamespacedName) (podhold.Entry, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.view.Get(name)
+	return g.pods.view.Get(name)
 }
 
 // persist stores a pod of the view. The caller holds the lock.
 func (g *Guard) persist(name types.NamespacedName) {
-	e, ok := g.view.Get(name)
+	e, ok := g.pods.view.Get(name)
 	if !ok {
 		return
 	}
-	if err := g.store.save(e, g.objects[e.Pod.UID]); err != nil {
+	if err := g.store.save(e, g.pods.objects[e.Pod.UID]); err != nil {
 		g.log.Error(err, "Failed to store pod: a restart of the guard would forget it", "pod", name)
 	}
 }
@@ -217,12 +228,12 @@ func (g *Guard) observe(ctx context.Context, p podhold.Pod, object encoded) (see
 	}
 	for range 2 {
 		g.mu.Lock()
-		change = g.view.Observe(p)
+		change = g.pods.view.Observe(p)
 		if change != podhold.Lose {
 			defer g.mu.Unlock()
 			return g.show(p, object, change), change, nil
 		}
-		earlier, _ := g.view.Get(p.NamespacedName)
+		earlier, _ := g.pods.view.Get(p.NamespacedName)
 		g.mu.Unlock()
 		g.decideLost(ctx, earlier.Pod)
 	}
@@ -231,7 +242,7 @@ func (g *Guard) observe(ctx context.Context, p podhold.Pod, object encoded) (see
 
 // show returns a pod as the kubelet sees it after a change of the view, and stores that. The caller holds the lock.
 func (g *Guard) show(p podhold.Pod, object encoded, change podhold.Change) encoded {
-	e, ok := g.view.Get(p.NamespacedName)
+	e, ok := g.pods.view.Get(p.NamespacedName)
 	if !ok || change == podhold.Hide {
 		return encoded{}
 	}
@@ -242,10 +253,10 @@ func (g *Guard) show(p podhold.Pod, object encoded, change podhold.Change) encod
 		return encoded{}
 	}
 	if e.Registered != "" {
-		object.raw = g.toKubelet.Replace(object.raw)
+		object.raw = g.pods.toKubelet.Replace(object.raw)
 	}
 	if p.Started || !e.Pod.Started { // a registration whose status was not reported yet is not what to register the next time
-		g.objects[e.Pod.UID] = object
+		g.pods.objects[e.Pod.UID] = object
 		g.persist(p.NamespacedName)
 	}
 	return object
@@ -297,7 +308,7 @@ func (g *Guard) observeList(ctx context.Context, f podwire.Format, body []byte) 
 // decideMissing decides on the pods that the kubelet sees and a complete list does not have.
 func (g *Guard) decideMissing(ctx context.Context, listed map[types.UID]bool) {
 	g.mu.Lock()
-	missing := g.view.Missing(listed)
+	missing := g.pods.view.Missing(listed)
 	g.mu.Unlock()
 	var deciding sync.WaitGroup
 	slots := make(chan struct{}, parallelRequests)
@@ -316,8 +327,8 @@ func (g *Guard) heldObjects(f podwire.Format) ([][]byte, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	var all [][]byte
-	for _, e := range g.view.Held() {
-		raw, err := g.objects[e.Pod.UID].in(f)
+	for _, e := range g.pods.view.Held() {
+		raw, err := g.pods.objects[e.Pod.UID].in(f)
 		if err != nil {
 			return nil, err
 		}
@@ -340,8 +351,11 @@ func (g *Guard) begin(held podhold.Pod, uid types.UID) bool {
 	if !g.holds(held) {
 		return false
 	}
-	g.view.Begin(held.NamespacedName, uid)
-	delete(g.unregistrable, held.UID)
+	g.pods.view.Begin(held.NamespacedName, uid)
+	if last, ok := g.attempts[held.UID]; ok {
+		last.unregistrable = false
+		g.attempts[held.UID] = last
+	}
 	g.translate()
 	g.persist(held.NamespacedName)
 	return true
@@ -349,7 +363,7 @@ func (g *Guard) begin(held podhold.Pod, uid types.UID) bool {
 
 // holds reports whether a pod is held. The caller holds the lock.
 func (g *Guard) holds(p podhold.Pod) bool {
-	e, ok := g.view.Get(p.NamespacedName)
+	e, ok := g.pods.view.Get(p.NamespacedName)
 	return ok && e.IsHeld() && e.Pod.UID == p.UID
 }
 
@@ -360,34 +374,26 @@ func (g *Guard) explain(held podhold.Pod, err error) (retryAfter time.Duration) 
 	if !g.holds(held) {
 		return 0 // also if the name has another held pod: that one was not tried
 	}
-	name, uid, reason, unregistrable := held.NamespacedName, held.UID, err.Error(), errors.Is(err, errNotSound)
-	if unregistrable != g.unregistrable[uid] {
-		g.unregistrable[uid], g.failures[uid] = unregistrable, 0
+	last, now := g.attempts[held.UID], attempt{reason: err.Error(), unregistrable: errors.Is(err, errNotSound), failures: 1}
+	if last.unregistrable == now.unregistrable {
+		now.failures += last.failures
 	}
-	g.failures[uid]++
-	if g.reasons[uid] != reason {
-		g.reasons[uid] = reason
-		g.log.Info("Failed to register pod again, retrying", "pod", name, "reason", reason)
+	g.attempts[held.UID] = now
+	if last.reason != now.reason {
+		g.log.Info("Failed to register pod again, retrying", "pod", held.NamespacedName, "reason", now.reason)
 	}
-	return podhold.RetryAfter(g.failures[uid], unregistrable)
-}
-
-// forgetFailures forgets why a pod was not registered. The caller holds the lock.
-func (g *Guard) forgetFailures(uid types.UID) {
-	delete(g.reasons, uid)
-	delete(g.unregistrable, uid)
-	delete(g.failures, uid)
+	return podhold.RetryAfter(now.failures, now.unregistrable)
 }
 
 // complete records that the registration of a held pod is complete. It reports whether the pod still had that registration.
 func (g *Guard) complete(name types.NamespacedName, uid types.UID) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !g.view.Complete(name, uid) {
+	if !g.pods.view.Complete(name, uid) {
 		return false
 	}
-	e, _ := g.view.Get(name)
-	g.forgetFailures(e.Pod.UID)
+	e, _ := g.pods.view.Get(name)
+	delete(g.attempts, e.Pod.UID)
 	g.translate()
 	g.persist(name)
 	g.metrics.registered.Inc()
@@ -402,9 +408,9 @@ func (g *Guard) present(held podhold.Pod, uid types.UID) {
 	if !g.holds(held) {
 		return
 	}
-	g.view.Begin(held.NamespacedName, uid)
-	g.view.Complete(held.NamespacedName, uid)
-	g.forgetFailures(held.UID)
+	g.pods.view.Begin(held.NamespacedName, uid)
+	g.pods.view.Complete(held.NamespacedName, uid)
+	delete(g.attempts, held.UID)
 	g.translate()
 	g.persist(held.NamespacedName)
 	g.log.Info("Found held pod in the API server", "pod", held.NamespacedName, "uid", uid)
@@ -413,7 +419,7 @@ func (g *Guard) present(held podhold.Pod, uid types.UID) {
 // lastState returns the last state of a pod that the kubelet saw.
 func (g *Guard) lastState(uid types.UID) (*corev1.Pod, error) {
 	g.mu.Lock()
-	object, ok := g.objects[uid]
+	object, ok := g.pods.objects[uid]
 	g.mu.Unlock()
 	if !ok {
 		return nil, fmt.Errorf("the last state of the pod with UID %s is not known", uid)
@@ -424,19 +430,19 @@ func (g *Guard) lastState(uid types.UID) (*corev1.Pod, error) {
 func (g *Guard) setResync(needed bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.resync = needed
+	g.watches.resync = needed
 }
 
 // mustResync reports whether the kubelet must list its pods before it watches them.
 func (g *Guard) mustResync() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.resync
+	return g.watches.resync
 }
 
 // isWatched reports whether the kubelet watches its pods.
 func (g *Guard) isWatched() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return len(g.streams) > 0
+	return len(g.watches.streams) > 0
 }

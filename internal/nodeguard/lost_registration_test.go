@@ -51,7 +51,7 @@ func TestRegistrationLostBeforeItsCompletionIsTriedAgain(t *testing.T) {
 	server := &vanishing{vanish: func(uid types.UID) {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		g.view.Vanish(podhold.Pod{NamespacedName: f.pod.NamespacedName, UID: uid})
+		g.pods.view.Vanish(podhold.Pod{NamespacedName: f.pod.NamespacedName, UID: uid})
 	}}
 	account := &Account{server: &url.URL{Scheme: "https", Host: "server"}, upstream: server}
 	f.ending.records.own = account

@@ -59,7 +59,7 @@ func (m *metrics) register(to prometheus.Registerer, g *Guard, otherCluster func
 		gauge("held_pods", "Pods that the guard holds: the API server does not have them.", func() float64 {
 			g.mu.Lock()
 			defer g.mu.Unlock()
-			return float64(len(g.view.Held()))
+			return float64(len(g.pods.view.Held()))
 		}),
 		gauge("unwritten_files", "Files with what the guard knows that could not be written. The guard keeps them in its reserve, and tries again.", func() float64 {
 			all, _ := g.store.unwritten()

@@ -32,6 +32,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/client-go/util/keyutil"
 
+	"github.com/breakwater-k8s/breakwater/e2e/harness/roles"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 	"github.com/breakwater-k8s/breakwater/internal/core/podhold"
 	"github.com/breakwater-k8s/breakwater/internal/nodeguard"
@@ -99,16 +100,16 @@ func newFixture(t testing.TB, contentType string) *fixture {
 func (f *fixture) account(config *rest.Config) *rest.Config {
 	f.Helper()
 	meta, rbac := metav1.ObjectMeta{Namespace: f.namespace, Name: "guard-" + f.namespace}, f.admin.RbacV1()
-	_, err := rbac.ClusterRoles().Create(f.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: meta.Name}, Rules: nodeguard.ClusterRules()}, metav1.CreateOptions{})
+	_, err := rbac.ClusterRoles().Create(f.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: meta.Name}, Rules: roles.Rules(f, "node")}, metav1.CreateOptions{})
 	f.must(err)
-	_, err = rbac.Roles(f.namespace).Create(f.Context(), &rbacv1.Role{ObjectMeta: meta, Rules: nodeguard.LocalRules("guard")}, metav1.CreateOptions{})
+	_, err = rbac.Roles(f.namespace).Create(f.Context(), &rbacv1.Role{ObjectMeta: meta, Rules: roles.Rules(f, "node.local", roles.Template("breakwater.fullname", "guard"))}, metav1.CreateOptions{})
 	f.must(err)
 	_, err = rbac.RoleBindings(f.namespace).Create(f.Context(), &rbacv1.RoleBinding{
 		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
-		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: f.namespace, Name: "guard"}},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: f.namespace, Name: "guard-node"}},
 	}, metav1.CreateOptions{})
 	f.must(err)
-	return testplane.AsServiceAccount(f.TB, config, f.namespace, "guard", meta.Name)
+	return testplane.AsServiceAccount(f.TB, config, f.namespace, "guard-node", meta.Name)
 }
 
 func (f *fixture) must(err error) {
@@ -581,7 +582,7 @@ func (f *fixture) kubeconfig() *nodeguard.Kubeconfig {
 func TestTokensAreBoundToTheNode(t *testing.T) {
 	f := newFixture(t, "application/json")
 	own := nodeguard.NewAccount(f.kubeconfig(), f.options.TokenFile)
-	token, expires, err := own.RequestToken(t.Context(), f.namespace, "guard", f.node)
+	token, expires, err := own.RequestToken(t.Context(), f.namespace, "guard-node", f.node)
 	f.must(err)
 	if left := time.Until(expires); left < 6*24*time.Hour || left > 8*24*time.Hour {
 		t.Errorf("the token expires in %s, want 7 days", left)

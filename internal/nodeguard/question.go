@@ -38,7 +38,7 @@ func (g *Guard) askedFor(held []podhold.Entry, r *records) map[types.UID][]podho
 	protectors := map[types.UID][]podhold.Ref{}
 	for _, one := range held {
 		g.mu.Lock()
-		unregistrable := g.unregistrable[one.Pod.UID]
+		unregistrable := g.attempts[one.Pod.UID].unregistrable
 		g.mu.Unlock()
 		if !unregistrable || !podhold.MayAsk(one, g.running()) {
 			continue

@@ -195,7 +195,7 @@ func TestAttemptsToRegisterBecomeRare(t *testing.T) {
 		}
 	}
 	f.guard.end(f.pod, podhold.EndRetention)
-	if got := fail(1, errNotSound); got != 0 || len(f.guard.failures)+len(f.guard.unregistrable)+len(f.guard.reasons) > 0 {
-		t.Errorf("the guard remembers failures of a pod that has ended: %v", f.guard.failures)
+	if got := fail(1, errNotSound); got != 0 || len(f.guard.attempts) > 0 {
+		t.Errorf("the guard remembers failures of a pod that has ended: %v", f.guard.attempts)
 	}
 }

@@ -99,13 +99,9 @@ const (
 
 // restore uses what an earlier guard has read.
 func (r *records) restore() error {
-	raw, err := r.store.readFile(protectedFile)
-	if err != nil || raw == nil {
-		return err
-	}
 	var published map[string]podhold.Published
-	if err := json.Unmarshal(raw, &published); err != nil {
-		return fmt.Errorf("stored %s: %w", protectedFile, err)
+	if err := r.store.readJSON(protectedFile, &published); err != nil || published == nil {
+		return err
 	}
 	return r.use(published)
 }
@@ -171,11 +167,7 @@ func (r *records) learn(configMaps []corev1.ConfigMap) error {
 	if err := r.use(newest); err != nil {
 		return err
 	}
-	raw, err := json.Marshal(newest)
-	if err != nil {
-		return err
-	}
-	return r.store.write(protectedFile, raw)
+	return r.store.writeJSON(protectedFile, newest)
 }
 
 // run refreshes until ctx ends.

@@ -155,8 +155,8 @@ func TestDecisionsOnEarlierPodsOfTheNameChangeNothing(t *testing.T) {
 	f := newAskingFixture(t)
 	earlier := f.pod
 	earlier.UID = "earlier"
-	if f.guard.explain(earlier, errNotSound); len(f.guard.unregistrable) > 0 {
-		t.Errorf("the guard cannot register %v, want only the earlier pod", f.guard.unregistrable)
+	if f.guard.explain(earlier, errNotSound); len(f.guard.attempts) > 0 {
+		t.Errorf("the guard cannot register %v, want only the earlier pod", f.guard.attempts)
 	}
 	if !f.guard.begin(f.pod, "registered") {
 		t.Fatal("begin() = false, want that the pod is held")

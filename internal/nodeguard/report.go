@@ -74,7 +74,11 @@ func (r *reporter) report(ctx context.Context) error {
 func (g *Guard) status(otherCluster string) podhold.Status {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	status := podhold.StatusOf(version.String(), g.view.All(), g.reasons, otherCluster)
+	reasons := map[types.UID]string{}
+	for uid, last := range g.attempts {
+		reasons[uid] = last.reason
+	}
+	status := podhold.StatusOf(version.String(), g.pods.view.All(), reasons, otherCluster)
 	if question := g.asked.Question; question.ID != "" {
 		status.Question = &question
 	}

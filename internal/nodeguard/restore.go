@@ -2,7 +2,6 @@ package nodeguard
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -29,8 +28,8 @@ func (s *store) restore(node string, log logr.Logger) restored {
 	if len(damaged) > 0 {
 		log.Error(errors.Join(damaged...), "Ignoring stored pods")
 	}
-	stored, err := s.loadMachine()
-	if err != nil {
+	var stored podhold.Machine
+	if err := s.readJSON(machineFile, &stored); err != nil {
 		log.Error(err, "Failed to read which machine stored the pods; they count as its own")
 	}
 	var left []error
@@ -51,29 +50,13 @@ func (s *store) restore(node string, log logr.Logger) restored {
 		return r // the next guard must reject them, too
 	}
 	known := podhold.Machine{System: cmp.Or(s.machine.System, stored.System), OS: cmp.Or(s.machine.OS, stored.OS)}
-	if err := s.saveMachine(known); err != nil {
+	if err := s.writeJSON(machineFile, known); err != nil {
 		log.Error(err, "Failed to store which machine this is")
 	}
 	return r
 }
 
 const machineFile = "machine.json"
-
-func (s *store) loadMachine() (m podhold.Machine, err error) {
-	raw, err := s.readFile(machineFile)
-	if err != nil || raw == nil {
-		return m, err
-	}
-	return m, json.Unmarshal(raw, &m)
-}
-
-func (s *store) saveMachine(m podhold.Machine) error {
-	raw, err := json.Marshal(m)
-	if err != nil {
-		return err
-	}
-	return s.write(machineFile, raw)
-}
 
 // ReadMachine reads the identity of the machine whose file system is mounted at root.
 func ReadMachine(root string) podhold.Machine {

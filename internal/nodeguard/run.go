@@ -67,7 +67,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	pin := &Pin{server: kubeconfig.Server, node: o.Node, load: s.loadIdentity, save: s.saveIdentity}
+	pin := &Pin{server: kubeconfig.Server, node: o.Node, store: s}
 	forKubelet := NewUpstream(kubeconfig, true, pin.Check)
 	own := NewAccount(kubeconfig, o.TokenFile)
 	r := &records{own: own, namespace: o.Namespace, store: s, log: o.Log}
@@ -133,7 +133,7 @@ func (e *ending) run(ctx context.Context) { wait.UntilWithContext(ctx, e.check, 
 // check ends the held pods whose end has come.
 func (e *ending) check(ctx context.Context) {
 	e.guard.mu.Lock()
-	held := e.guard.view.Held()
+	held := e.guard.pods.view.Held()
 	e.guard.mu.Unlock()
 	if len(held) == 0 {
 		e.guard.ask(nil)

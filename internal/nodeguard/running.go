@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/clock"
 )
 
 const (
@@ -17,7 +18,15 @@ const (
 
 // running returns the running time; see podhold.Resume. It does not depend on the clock of the node being set: Go measures the time since the
 // start by the monotonic clock.
-func (g *Guard) running() time.Duration { return g.ranBefore + g.clock.Since(g.started) }
+func (g *Guard) running() time.Duration { return g.clock.before + g.clock.Since(g.clock.started) }
+
+// runningClock is the clock of a guard.
+type runningClock struct {
+	clock.PassiveClock
+	// started is when the guard started, and before the running time of earlier guards then.
+	started time.Time
+	before  time.Duration
+}
 
 // keepRunningTime stores the running time until ctx ends.
 func (g *Guard) keepRunningTime(ctx context.Context) {
@@ -27,7 +36,7 @@ func (g *Guard) keepRunningTime(ctx context.Context) {
 // storeRunningTime stores the running time while pods are held: nothing else depends on it.
 func (g *Guard) storeRunningTime() {
 	g.mu.Lock()
-	held := len(g.view.Held())
+	held := len(g.pods.view.Held())
 	g.mu.Unlock()
 	if held == 0 {
 		return

@@ -310,13 +310,24 @@ func ReplaceFile(path string, content []byte, mode os.FileMode) error {
 
 const identityFile = "cluster.json"
 
-func (s *store) loadIdentity() (Identity, error) {
-	var i Identity
-	raw, err := s.readFile(identityFile)
+// readJSON decodes a file into a value, which stays as it is if the file does not exist.
+func (s *store) readJSON(name string, into any) error {
+	raw, err := s.readFile(name)
 	if err != nil || raw == nil {
-		return i, err
+		return err
 	}
-	return i, json.Unmarshal(raw, &i)
+	if err := json.Unmarshal(raw, into); err != nil {
+		return fmt.Errorf("stored %s: %w", name, err)
+	}
+	return nil
+}
+
+func (s *store) writeJSON(name string, value any) error {
+	raw, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	return s.write(name, raw)
 }
 
 // readFile returns the content of a file; nil if it does not exist.
@@ -331,14 +342,6 @@ func (s *store) readFile(name string) ([]byte, error) {
 		return nil, nil
 	}
 	return raw, err
-}
-
-func (s *store) saveIdentity(i Identity) error {
-	raw, err := json.Marshal(i)
-	if err != nil {
-		return err
-	}
-	return s.write(identityFile, raw)
 }
 
 // podsDir is the directory of stored pods, below the guard's.

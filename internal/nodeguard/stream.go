@@ -30,7 +30,7 @@ func (g *Guard) watchPods(ctx context.Context, f podwire.Format, body io.ReadClo
 		s.listed = map[types.UID]bool{}
 	}
 	g.mu.Lock()
-	g.streams[s] = true
+	g.watches.streams[s] = true
 	g.mu.Unlock()
 	ctx, cancel := context.WithCancel(ctx)
 	reader, writer := io.Pipe()
@@ -40,8 +40,8 @@ func (g *Guard) watchPods(ctx context.Context, f podwire.Format, body io.ReadClo
 		_ = body.Close()
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		delete(g.streams, s)
-		g.resync = true // what is found out without a stream reaches the kubelet by a list
+		delete(g.watches.streams, s)
+		g.watches.resync = true // what is found out without a stream reaches the kubelet by a list
 	}()
 	return &closer{reader, cancel}
 }
@@ -162,9 +162,9 @@ func (s *stream) deleted(ctx context.Context, e podwire.Event) ([]podwire.Event,
 	}
 	g := s.guard
 	g.mu.Lock()
-	uids := g.toKubelet
-	change := g.view.Vanish(podhold.PodOf(pod))
-	last, _ := g.view.Get(types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name})
+	uids := g.pods.toKubelet
+	change := g.pods.view.Vanish(podhold.PodOf(pod))
+	last, _ := g.pods.view.Get(types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name})
 	g.mu.Unlock()
 	if change == podhold.Hide {
 		return nil, nil
@@ -184,11 +184,11 @@ func (s *stream) deleted(ctx context.Context, e podwire.Event) ([]podwire.Event,
 func (g *Guard) end(p podhold.Pod, why podhold.End) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !g.holds(p) || why == podhold.EndSatisfied && !g.unregistrable[p.UID] {
+	if !g.holds(p) || why == podhold.EndSatisfied && !g.attempts[p.UID].unregistrable {
 		return false // it was registered meanwhile, or is being
 	}
-	for s := range g.streams {
-		raw, err := g.objects[p.UID].in(s.format)
+	for s := range g.watches.streams {
+		raw, err := g.pods.objects[p.UID].in(s.format)
 		if err != nil {
 			g.log.Error(err, "Failed to encode pod", "pod", p.NamespacedName)
 			continue

@@ -20,6 +20,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api/v1"
 	"sigs.k8s.io/yaml"
 )
 
@@ -34,36 +35,6 @@ type Kubeconfig struct {
 	CertFile, KeyFile string
 }
 
-// kubeconfigFile has the fields of a kubeconfig that the guard uses.
-type kubeconfigFile struct {
-	Clusters []struct {
-		Name    string `json:"name"`
-		Cluster struct {
-			Server     string `json:"server"`
-			ServerName string `json:"tls-server-name"`
-			CAFile     string `json:"certificate-authority"`
-			CAData     []byte `json:"certificate-authority-data"`
-		} `json:"cluster"`
-	} `json:"clusters"`
-	Users []struct {
-		Name string `json:"name"`
-		User struct {
-			CertFile string `json:"client-certificate"`
-			KeyFile  string `json:"client-key"`
-		} `json:"user"`
-	} `json:"users"`
-	Contexts       []kubeconfigContext `json:"contexts"`
-	CurrentContext string              `json:"current-context"`
-}
-
-type kubeconfigContext struct {
-	Name    string `json:"name"`
-	Context struct {
-		Cluster string `json:"cluster"`
-		User    string `json:"user"`
-	} `json:"context"`
-}
-
 // ReadKubeconfig reads the kubeconfig that a kubelet had before the guard was installed.
 func ReadKubeconfig(file string) (*Kubeconfig, error) { return ReadKubeconfigAt("", file) }
 
@@ -73,11 +44,11 @@ func ReadKubeconfigAt(root, file string) (*Kubeconfig, error) {
 	if err != nil {
 		return nil, err
 	}
-	var config kubeconfigFile
+	var config clientcmdapi.Config
 	if err := yaml.Unmarshal(raw, &config); err != nil {
 		return nil, fmt.Errorf("parse kubeconfig %s: %w", file, err)
 	}
-	at := slices.IndexFunc(config.Contexts, func(c kubeconfigContext) bool { return c.Name == config.CurrentContext })
+	at := slices.IndexFunc(config.Contexts, func(c clientcmdapi.NamedContext) bool { return c.Name == config.CurrentContext })
 	if at < 0 {
 		return nil, fmt.Errorf("kubeconfig %s: the current context %q does not exist", file, config.CurrentContext)
 	}
@@ -89,20 +60,20 @@ func ReadKubeconfigAt(root, file string) (*Kubeconfig, error) {
 		if k.Server, err = url.Parse(c.Cluster.Server); err != nil || k.Server.Scheme != "https" {
 			return nil, fmt.Errorf("kubeconfig %s: server %q must be an https address", file, c.Cluster.Server)
 		}
-		roots := c.Cluster.CAData
+		roots := c.Cluster.CertificateAuthorityData
 		if len(roots) == 0 {
-			if roots, err = os.ReadFile(filepath.Join(root, c.Cluster.CAFile)); err != nil {
+			if roots, err = os.ReadFile(filepath.Join(root, c.Cluster.CertificateAuthority)); err != nil {
 				return nil, fmt.Errorf("kubeconfig %s: certificate-authority: %w", file, err)
 			}
 		}
 		if !k.Roots.AppendCertsFromPEM(roots) {
 			return nil, fmt.Errorf("kubeconfig %s: the certificate authority is not PEM", file)
 		}
-		k.ServerName = c.Cluster.ServerName
+		k.ServerName = c.Cluster.TLSServerName
 	}
-	for _, u := range config.Users {
-		if u.Name == config.Contexts[at].Context.User {
-			k.CertFile, k.KeyFile = u.User.CertFile, u.User.KeyFile
+	for _, u := range config.AuthInfos {
+		if u.Name == config.Contexts[at].Context.AuthInfo {
+			k.CertFile, k.KeyFile = u.AuthInfo.ClientCertificate, u.AuthInfo.ClientKey
 		}
 	}
 	if k.Server == nil || k.CertFile == "" || k.KeyFile == "" {
@@ -237,9 +208,8 @@ func (u *Upstream) Refusal() string {
 type Pin struct {
 	server *url.URL
 	node   string
-	// load and save keep the identity between runs.
-	load func() (Identity, error)
-	save func(Identity) error
+	// store keeps the identity between runs.
+	store *store
 }
 
 // Identity identifies a cluster.
@@ -251,8 +221,8 @@ type Identity struct {
 
 // Check returns ErrOtherCluster if the API server behind a connection belongs to another cluster. It records the identity of the first.
 func (p *Pin) Check(ctx context.Context, conn http.RoundTripper) error {
-	pinned, err := p.load()
-	if err != nil {
+	var pinned Identity
+	if err := p.store.readJSON(identityFile, &pinned); err != nil {
 		return fmt.Errorf("read the identity of the cluster: %w", err)
 	}
 	var namespace corev1.Namespace
@@ -264,7 +234,7 @@ func (p *Pin) Check(ctx context.Context, conn http.RoundTripper) error {
 		switch {
 		case pinned.System == "":
 			pinned.System = namespace.UID
-			return p.save(pinned)
+			return p.store.writeJSON(identityFile, pinned)
 		case pinned.System != namespace.UID:
 			return fmt.Errorf("%w: its namespace kube-system has UID %s, that of the node's cluster has %s", ErrOtherCluster, namespace.UID, pinned.System)
 		}
@@ -281,7 +251,7 @@ func (p *Pin) checkNode(ctx context.Context, conn http.RoundTripper, pinned Iden
 		return err
 	case status == http.StatusOK && pinned.Node == "" && pinned.System == "":
 		pinned.Node = node.UID
-		return p.save(pinned)
+		return p.store.writeJSON(identityFile, pinned)
 	case status == http.StatusOK && pinned.Node == node.UID:
 		return nil
 	case status == http.StatusOK:

@@ -7,7 +7,7 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
 
-	"github.com/breakwater-k8s/breakwater/internal/telemetry/metrictable"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/metrictable"
 	"github.com/breakwater-k8s/breakwater/webhook/reserve"
 	"github.com/breakwater-k8s/breakwater/webhook/server"
 )

@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/roles"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/core/policy"
@@ -92,7 +93,8 @@ func newFixtureOf(
 	p.Client = p.impersonate(rest.ImpersonationConfig{})
 	p.server = &server.Server{Listen: "127.0.0.1:0"}
 	p.certify()
-	user := testplane.User(p, namespace, slices.Concat(webhook.CoreRules(), webhook.CellRules(), rootguard.ClusterRules(), rootguard.OwnerRules(ownerKinds())))
+	user := testplane.User(p, namespace, slices.Concat(roles.Rules(p, "webhook.core"), roles.Rules(p, "webhook.cell"),
+		roles.Rules(p, "webhook.roots", roles.Kinds("rootGuard.ownerKinds", ownerKinds()...))))
 	testplane.StartManager(p, user, func(_ context.Context, mgr manager.Manager) error {
 		cores := coresOf(mgr)
 		var err error

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/metadata"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
@@ -60,29 +59,4 @@ func Setup(mgr manager.Manager, o Options) (*Handler, error) {
 		}
 	}
 	return h, nil
-}
-
-// ClusterRules returns the permissions that the handler needs in each cluster that is a core or has cells: a
-// confirmation may be an annotation of the namespace.
-func ClusterRules() []rbacv1.PolicyRule {
-	return []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"get"}}}
-}
-
-// OwnerRules returns the permissions that the handler needs in a core cluster to find the owners of sources: none
-// without owner kinds. sources are your own kinds of workloads that PodProtectors are generated from.
-func OwnerRules(ownerKinds []schema.GroupResource, sources ...schema.GroupResource) []rbacv1.PolicyRule {
-	if len(ownerKinds) == 0 {
-		return nil
-	}
-	rules := []rbacv1.PolicyRule{
-		{APIGroups: []string{"apps"}, Resources: []string{"deployments", "replicasets", "statefulsets"}, Verbs: []string{"list"}},
-		{APIGroups: []string{""}, Resources: []string{"replicationcontrollers"}, Verbs: []string{"list"}},
-	}
-	for _, source := range sources {
-		rules = append(rules, rbacv1.PolicyRule{APIGroups: []string{source.Group}, Resources: []string{source.Resource}, Verbs: []string{"list"}})
-	}
-	for _, owner := range ownerKinds {
-		rules = append(rules, rbacv1.PolicyRule{APIGroups: []string{owner.Group}, Resources: []string{owner.Resource}, Verbs: []string{"get"}})
-	}
-	return rules
 }

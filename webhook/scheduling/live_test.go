@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/breakwater-k8s/breakwater/e2e/harness/roles"
 	"github.com/breakwater-k8s/breakwater/webhook/register"
 
 	"github.com/google/go-cmp/cmp"
@@ -25,7 +26,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/webhook"
 )
 
 func TestCreatedPodsGetPolicies(t *testing.T) {
@@ -200,7 +200,7 @@ func TestFailurePolicyFailRefusesWhileWebhookIsUnreachable(t *testing.T) {
 
 // A replica without permission to read policies is ready anyway, and does not block users.
 func TestReadinessDoesNotDependOnPolicies(t *testing.T) {
-	p := newFixtureWithRules(t, append(webhook.CoreRules(), webhook.CellRules()...))
+	p := newFixtureWithRules(t, append(roles.Rules(t, "webhook.core"), roles.Rules(t, "webhook.cell")...))
 	p.eventually(func() string {
 		if err := p.server.Ready(nil); err != nil {
 			return err.Error()

@@ -3,7 +3,7 @@ package scheduling
 import (
 	"testing"
 
-	"github.com/breakwater-k8s/breakwater/internal/telemetry/metrictable"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/metrictable"
 )
 
 func TestMetricsMatchDocumentation(t *testing.T) {

@@ -3,7 +3,6 @@ package scheduling_test
 import (
 	"context"
 	"fmt"
-	"slices"
 	"testing"
 
 	"github.com/breakwater-k8s/breakwater/webhook/server"
@@ -21,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/roles"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/webhook"
@@ -44,7 +44,8 @@ type fixture struct {
 // newFixture runs a webhook as a user with exactly the permissions that it needs. The API server does not ask it yet.
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	p := newFixtureWithRules(t, slices.Concat(webhook.CoreRules(), webhook.CellRules(), scheduling.CoreRules(), scheduling.CellRules()))
+	enabled := roles.Value("webhook.scheduling.enabled", true)
+	p := newFixtureWithRules(t, append(roles.Rules(t, "webhook.core", enabled), roles.Rules(t, "webhook.cell", enabled)...))
 	p.eventually(func() string {
 		if err := p.server.Ready(nil); err != nil {
 			return err.Error()

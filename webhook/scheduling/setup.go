@@ -5,11 +5,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/scheduling"
 )
 
@@ -49,20 +47,4 @@ func Setup(mgr manager.Manager, o Options) (*Handler, error) {
 		}
 	}
 	return h, nil
-}
-
-// CoreRules returns the permissions that the handler needs in all namespaces of a core cluster, in addition to those of
-// the webhook.
-func CoreRules() []rbacv1.PolicyRule {
-	group := []string{v1alpha1.GroupVersion.Group}
-	return []rbacv1.PolicyRule{
-		{APIGroups: group, Resources: []string{"clusterpodschedulingpolicies", "podschedulingpolicies"}, Verbs: []string{"get", "list", "watch"}},
-		{APIGroups: group, Resources: []string{"clusterpodschedulingpolicies/status", "podschedulingpolicies/status"}, Verbs: []string{"update"}},
-	}
-}
-
-// CellRules returns the permissions that the handler needs in the cluster of a cell, in addition to those of the
-// webhook.
-func CellRules() []rbacv1.PolicyRule {
-	return []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"get", "list", "watch"}}}
 }

@@ -30,6 +30,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/port"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/roles"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/sharding/members"
@@ -87,8 +88,9 @@ func (p *fixture) join(shard string) {
 func (p *fixture) serve() {
 	p.Helper()
 	p.certify()
-	rules := append(sharding.ClusterRules(), sharding.MainRules(v1alpha1.GroupResource{Group: "shop.test", Resource: "widgets"})...)
-	rules = append(rules, rbacv1.PolicyRule{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"list", "watch"}})
+	rules := append(roles.Rules(p, "ring"),
+		rbacv1.PolicyRule{APIGroups: []string{"shop.test"}, Resources: []string{"widgets"}, Verbs: []string{"get"}},
+		rbacv1.PolicyRule{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"list", "watch"}})
 	p.stop = testplane.StartManager(p, testplane.User(p, p.namespace, rules), func(ctx context.Context, mgr manager.Manager) error {
 		roll, err := members.NewShardTracker(ctx, mgr, func() bool { return false })
 		if err != nil {

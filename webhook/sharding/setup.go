@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/metadata"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -102,15 +101,4 @@ func (h *Handler) dropDeletedRings(ctx context.Context, mgr manager.Manager) err
 		return fmt.Errorf("watch ClusterRings: %w", err)
 	}
 	return nil
-}
-
-// ClusterRules returns the permissions that the handler needs, in addition to those for the rings' resources, of which
-// it reads the controlling ones (MainRules), and those of the reader of the shards' Leases.
-func ClusterRules() []rbacv1.PolicyRule {
-	return []rbacv1.PolicyRule{{APIGroups: []string{v1alpha1.GroupVersion.Group}, Resources: []string{"clusterrings"}, Verbs: []string{"get", "list", "watch"}}}
-}
-
-// MainRules returns the permissions that the handler needs for a resource that has controlledResources.
-func MainRules(of v1alpha1.GroupResource) []rbacv1.PolicyRule {
-	return []rbacv1.PolicyRule{{APIGroups: []string{of.Group}, Resources: []string{of.Resource}, Verbs: []string{"get"}}}
 }

@@ -1,4 +1,4 @@
-{{- /* RBAC rules of the components. A test compares them with the rules that the code declares: ClusterRules, CoreRules, CellRules. */ -}}
+{{- /* RBAC rules of the components. Their tests run with them, by package e2e/harness/roles. */ -}}
 
 {{- define "breakwater.rules.generator" -}}
 - {apiGroups: [apps], resources: [deployments, statefulsets, replicasets], verbs: [get, list, watch, patch]}
@@ -222,6 +222,19 @@
 
 {{- define "breakwater.rules.guards" -}}
 - {apiGroups: [""], resources: [configmaps], verbs: [create, list, update]}
+{{- end }}
+
+{{- define "breakwater.rules.node" -}}
+- {apiGroups: [""], resources: [pods], verbs: [get, create, patch, delete]}
+- {apiGroups: [""], resources: [events], verbs: [get]}
+- {apiGroups: [apps], resources: [daemonsets, replicasets, statefulsets], verbs: [get]}
+- {apiGroups: [batch], resources: [jobs], verbs: [get]}
+- {apiGroups: [""], resources: [nodes], verbs: [patch]}
+{{- end }}
+
+{{- define "breakwater.rules.node.local" -}}
+- {apiGroups: [""], resources: [configmaps], verbs: [list]}
+- {apiGroups: [""], resources: [serviceaccounts/token], resourceNames: [{{ include "breakwater.fullname" . }}-node], verbs: [create]}
 {{- end }}
 
 {{- define "breakwater.rules.uninstall" -}}

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/roles"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/subprocess"
 	"github.com/breakwater-k8s/breakwater/internal/cli/join"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
@@ -49,7 +50,7 @@ func (l *fixture) permitRenewal() {
 	l.Helper()
 	name := "cell-" + l.namespace
 	for user, rules := range map[string][]rbacv1.PolicyRule{
-		"renewer": append(clusters.RenewalRules(name), secretReader(name)), "reader": {secretReader(name)},
+		"renewer": append(roles.RenewalRules(l, name), secretReader(name)), "reader": {secretReader(name)},
 	} {
 		l.grant(l.core, rules, nil, rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user + "-" + l.namespace})
 	}

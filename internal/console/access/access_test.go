@@ -169,7 +169,7 @@ func TestLastAnswersHoldWhileCoreIsUnreachable(t *testing.T) {
 		t.Errorf("IsAllowed() of a new question during the outage: %v, want %v", err, access.ErrUnreachable)
 	}
 	d.wantAdmit(bearer("bad"), access.ErrUnreachable)
-	d.advance(time.Minute)
+	d.advance(time.Minute + time.Second)
 	if _, err := isAllowed(cells); !errors.Is(err, access.ErrUnreachable) {
 		t.Errorf("IsAllowed() an hour into the outage: %v, want %v", err, access.ErrUnreachable)
 	}

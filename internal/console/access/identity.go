@@ -50,6 +50,3 @@ func (r Permission) accessReview(who Identity) *authorizationv1.SubjectAccessRev
 func (r Permission) attributes() *authorizationv1.ResourceAttributes {
 	return &authorizationv1.ResourceAttributes{Verb: "list", Group: r.Group, Resource: r.Resource, Namespace: r.Namespace}
 }
-
-// Equal reports whether two identities are the same.
-func (i Identity) Equal(other Identity) bool { return i.key == other.key }

@@ -11,6 +11,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilcache "k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/client-go/kubernetes"
 )
 
@@ -22,10 +23,8 @@ const (
 	maxReviews    = 16
 	// maxFirstReviews is the maximum number of additional concurrent reviews of tokens that have not admitted a client yet.
 	maxFirstReviews = 4
-	// acceptedLifetime is how long an accepted token is remembered.
-	acceptedLifetime = time.Hour
-	// lastAnswerLifetime is how long an answer stays valid while the API server is known to be unreachable.
-	lastAnswerLifetime = time.Hour
+	// answerLifetime is how long an answer is remembered: while the API server is known to be unreachable it stays valid.
+	answerLifetime = time.Hour
 	// maxTokens and maxPermissions limit the caches.
 	maxTokens      = 4_096
 	maxPermissions = 65_536
@@ -46,20 +45,20 @@ type Reviews struct {
 	// Self reports whether the only visitor is the user of the client. The reviews are then those that every user may create.
 	Self bool
 
-	client      kubernetes.Interface
-	lifetime    time.Duration
-	tokens      *ttlCache[[sha256.Size]byte, answer]
-	permissions *ttlCache[permissionKey, bool]
-	// acceptedTokens are recently accepted tokens.
-	acceptedTokens *ttlCache[[sha256.Size]byte, struct{}]
-	inFlight       singleflight.Group
+	client   kubernetes.Interface
+	lifetime time.Duration
+	now      func() time.Time
+	// accepted has the identities of accepted tokens. rejected has the other tokens: however many there are, they displace no accepted one.
+	accepted, rejected, permissions *utilcache.LRUExpireCache
+	inFlight                        singleflight.Group
 	// slots limits reviews for visitors who were admitted before, and first those for others: sign-ins do not delay open sessions.
 	slots, firstSlots chan struct{}
 }
 
-type answer struct {
-	who Identity
-	ok  bool
+// answer is an answer of the API server. It counts until a time, and later only while the API server is unreachable.
+type answer[Value any] struct {
+	value Value
+	until time.Time
 }
 
 type permissionKey struct {
@@ -67,14 +66,35 @@ type permissionKey struct {
 	permission Permission
 }
 
+// clock implements utilcache.Clock.
+type clock func() time.Time
+
+func (c clock) Now() time.Time { return c() }
+
+// recall returns the last answer to a question. It fails if the API server has not answered it within answerLifetime. isCurrent reports whether the
+// answer still counts.
+func recall[Value any](r *Reviews, answers *utilcache.LRUExpireCache, question any) (value Value, isCurrent, ok bool) {
+	stored, ok := answers.Get(question)
+	if !ok {
+		return value, false, false
+	}
+	a, ok := stored.(answer[Value])
+	return a.value, r.now().Before(a.until) || r.unreachable(), ok
+}
+
+func remember[Value any](r *Reviews, answers *utilcache.LRUExpireCache, question any, value Value) {
+	answers.Add(question, answer[Value]{value, r.now().Add(r.lifetime)}, answerLifetime)
+}
+
 func (r *Reviews) unreachable() bool { return r.Unreachable != nil && r.Unreachable() }
 
 // NewReviews returns Reviews that cache the answers of the API server for lifetime.
 func NewReviews(client kubernetes.Interface, lifetime time.Duration, now func() time.Time) *Reviews {
 	return &Reviews{
-		client: client, lifetime: lifetime, slots: make(chan struct{}, maxReviews), firstSlots: make(chan struct{}, maxFirstReviews),
-		tokens: newTTLCache[[sha256.Size]byte, answer](now, maxTokens), permissions: newTTLCache[permissionKey, bool](now, maxPermissions),
-		acceptedTokens: newTTLCache[[sha256.Size]byte, struct{}](now, maxTokens),
+		client: client, lifetime: lifetime, now: now, slots: make(chan struct{}, maxReviews), firstSlots: make(chan struct{}, maxFirstReviews),
+		accepted:    utilcache.NewLRUExpireCacheWithClock(maxTokens, clock(now)),
+		rejected:    utilcache.NewLRUExpireCacheWithClock(maxTokens, clock(now)),
+		permissions: utilcache.NewLRUExpireCacheWithClock(maxPermissions, clock(now)),
 	}
 }
 
@@ -82,9 +102,9 @@ func NewReviews(client kubernetes.Interface, lifetime time.Duration, now func() 
 // last hour.
 func (r *Reviews) IsAccepted(token string) bool {
 	key := sha256.Sum256([]byte(token))
-	_, answered := r.tokens.get(key)
-	_, good := r.acceptedTokens.get(key)
-	return answered || good
+	_, _, isAccepted := recall[Identity](r, r.accepted, key)
+	_, isRejected, _ := recall[struct{}](r, r.rejected, key)
+	return isAccepted || isRejected
 }
 
 // Authenticate returns the identity of a previously admitted visitor by its token. The error is ErrUnauthenticated, or a failure of the API server to
@@ -103,54 +123,48 @@ func (r *Reviews) authenticate(ctx context.Context, token string, turns chan str
 		return Identity{}, ErrUnauthenticated
 	}
 	key := sha256.Sum256([]byte(token))
-	said, known := r.tokens.get(key)
-	if !known && r.unreachable() {
-		if said, known = r.tokens.last(key, lastAnswerLifetime); !known {
-			return Identity{}, ErrUnreachable
-		}
+	if who, isCurrent, _ := recall[Identity](r, r.accepted, key); isCurrent {
+		return who, nil
 	}
-	if !known {
-		got, err := r.doReview(ctx, turns, "token "+string(key[:]), func(ctx context.Context) (any, error) { return r.reviewToken(ctx, key, token) })
-		if err != nil {
-			return Identity{}, fmt.Errorf("review a token: %w", err)
-		}
-		said = got.(answer)
-	}
-	if !said.ok {
+	if _, isCurrent, _ := recall[struct{}](r, r.rejected, key); isCurrent {
 		return Identity{}, ErrUnauthenticated
 	}
-	return said.who, nil
+	if r.unreachable() {
+		return Identity{}, ErrUnreachable
+	}
+	got, err := r.doReview(ctx, turns, "token "+string(key[:]), func(ctx context.Context) (any, error) { return r.reviewToken(ctx, key, token) })
+	if err != nil {
+		return Identity{}, fmt.Errorf("review a token: %w", err)
+	}
+	return got.(Identity), nil
 }
 
-func (r *Reviews) reviewToken(ctx context.Context, key [sha256.Size]byte, token string) (answer, error) {
+// reviewToken asks the API server about a token. The error is ErrUnauthenticated if it is rejected.
+func (r *Reviews) reviewToken(ctx context.Context, key [sha256.Size]byte, token string) (Identity, error) {
 	review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}
 	review, err := r.client.AuthenticationV1().TokenReviews().Create(ctx, review, metav1.CreateOptions{})
 	if err != nil {
-		return answer{}, err
+		return Identity{}, err
 	}
-	said := answer{ok: review.Status.Authenticated && review.Status.User.Username != ""}
-	if said.ok {
-		said.who = identify(review.Status.User)
-		r.acceptedTokens.put(key, struct{}{}, acceptedLifetime)
-	} else {
-		r.acceptedTokens.drop(key)
+	if !review.Status.Authenticated || review.Status.User.Username == "" {
+		r.accepted.Remove(key)
+		remember(r, r.rejected, key, struct{}{})
+		return Identity{}, ErrUnauthenticated
 	}
-	r.tokens.put(key, said, r.lifetime)
-	return said, nil
+	who := identify(review.Status.User)
+	r.rejected.Remove(key)
+	remember(r, r.accepted, key, who)
+	return who, nil
 }
 
 // IsAllowed reports whether a user has a permission. The error is a failure of the API server to answer.
 func (r *Reviews) IsAllowed(ctx context.Context, who Identity, right Permission) (bool, error) {
 	key := permissionKey{who.key, right}
-	if may, known := r.permissions.get(key); known {
+	if may, isCurrent, _ := recall[bool](r, r.permissions, key); isCurrent {
 		return may, nil
 	}
 	if r.unreachable() {
-		may, known := r.permissions.last(key, lastAnswerLifetime)
-		if !known {
-			return false, ErrUnreachable
-		}
-		return may, nil
+		return false, ErrUnreachable
 	}
 	flight := fmt.Sprintf("right %s %q", who.key[:], right)
 	got, err := r.doReview(ctx, r.slots, flight, func(ctx context.Context) (any, error) {
@@ -159,7 +173,7 @@ func (r *Reviews) IsAllowed(ctx context.Context, who Identity, right Permission)
 			return false, err
 		}
 		may := status.Allowed && !status.Denied
-		r.permissions.put(key, may, r.lifetime)
+		remember(r, r.permissions, key, may)
 		return may, nil
 	})
 	if err != nil {

@@ -6,21 +6,17 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 
-	"github.com/breakwater-k8s/breakwater/aggregator"
-	"github.com/breakwater-k8s/breakwater/controllers/generator"
-	"github.com/breakwater-k8s/breakwater/controllers/keeper"
-	"github.com/breakwater-k8s/breakwater/controllers/topology"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/roles"
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/doctor"
-	"github.com/breakwater-k8s/breakwater/webhook"
 )
 
-// Each permission that Needed returns is among the rules that the component declares.
+// Each permission that Needed returns is among the rules that the chart grants.
 func TestComponentPermissionsAreGranted(t *testing.T) {
 	for component, rules := range map[string]struct{ core, cell []rbacv1.PolicyRule }{
-		"webhook":    {webhook.CoreRules(), webhook.CellRules()},
-		"aggregator": {aggregator.CoreRules(), aggregator.CellRules()},
-		"generator":  {slices.Concat(generator.ClusterRules(), keeper.ClusterRules()), nil},
-		"topology":   {topology.ClusterRules(), topology.CellRules()},
+		"webhook":    {roles.Rules(t, "webhook.core"), roles.Rules(t, "webhook.cell")},
+		"aggregator": {roles.Rules(t, "aggregator.core"), roles.Rules(t, "aggregator.cell")},
+		"generator":  {roles.Rules(t, "generator"), nil},
+		"topology":   {roles.Rules(t, "topology.core"), roles.Rules(t, "topology.cell")},
 	} {
 		for inCore, granted := range map[bool][]rbacv1.PolicyRule{true: rules.core, false: rules.cell} {
 			needed := doctor.ComponentPermissions(component, inCore)

@@ -185,7 +185,12 @@ func denialReasonIn(p *v1alpha1.PodProtector, cell string) string {
 			return ""
 		}
 	}
-	verdict := quota.Decide(p.DeepCopy(), []quota.Removal{{Cell: cell, PodUID: "any", Operation: v1alpha1.OperationDelete}})[0]
+	trial := *p // Decide changes the entry of the cell only, so a copy of the others is not needed
+	trial.Status.Cells = slices.Clone(p.Status.Cells)
+	if entry := quota.CellOf(&trial, cell); entry != nil {
+		*entry = *entry.DeepCopy()
+	}
+	verdict := quota.Decide(&trial, []quota.Removal{{Cell: cell, PodUID: "any", Operation: v1alpha1.OperationDelete}})[0]
 	if verdict.Outcome.Admitted() {
 		return ""
 	}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/sharding/leaseholder"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/roles"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
@@ -49,7 +50,7 @@ func newFixture(t *testing.T) *fixture {
 	l.of = &v1alpha1.ClusterRing{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
 	l.of.Spec = v1alpha1.ClusterRingSpec{ShardNamespace: namespace, TokensPerShard: 10, LeaseDurationSeconds: int32(long / time.Second)}
 	l.leading.Store(true)
-	account := testplane.User(t, "roll-of-"+namespace, Rules())
+	account := testplane.User(t, "roll-of-"+namespace, roles.Rules(t, "sharder.shards"))
 	testplane.StartManager(t, account, func(ctx context.Context, mgr manager.Manager) error {
 		roll, err := NewShardTracker(ctx, mgr, l.leading.Load)
 		if err != nil {

@@ -20,17 +20,17 @@ const maxLoadPercent = 105
 // Of returns the slot of a namespace.
 func Of(namespace string) int { return int(xxhash.Sum64String(namespace) % Count) }
 
-// Shares returns the slots of each shard. Processes that see the same shards compute the same result. No shard has more than 5 %
+// ByShard returns the slots of each shard. Processes that see the same shards compute the same result. No shard has more than 5 %
 // above the mean. Each slot belongs to the shard that the ring assigns it to, unless that shard is full.
-func Shares(shards *ring.Shards) map[string]Set {
-	shares, names := map[string]Set{}, shards.Shards()
+func ByShard(shards *ring.Shards) map[string]Set {
+	assigned, names := map[string]Set{}, shards.Shards()
 	percent := int32(maxLoadPercent)
 	load := ring.Load{Limit: ring.Limit(Count, len(names), &percent), Of: make(map[string]int64, len(names))}
 	for n := range Count {
 		if shard, ok := shards.Want("slot/"+strconv.Itoa(n), load); ok {
-			shares[shard] = shares[shard].With(n)
+			assigned[shard] = assigned[shard].With(n)
 			load.Of[shard]++
 		}
 	}
-	return shares
+	return assigned
 }

@@ -108,7 +108,7 @@ func drawShards(t *rapid.T, least int) []string {
 func TestEachSlotBelongsToOneShard(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		names := drawShards(t, 1)
-		shares := slot.Shares(shardsOf(names))
+		shares := slot.ByShard(shardsOf(names))
 		var all slot.Set
 		total := 0
 		for shard, share := range shares {
@@ -124,14 +124,14 @@ func TestEachSlotBelongsToOneShard(t *testing.T) {
 			t.Fatalf("%d slots have an owner, %d shares in sum", all.Len(), total)
 		}
 		other := rapid.Permutation(names).Draw(t, "another order")
-		if !maps.Equal(shares, slot.Shares(shardsOf(other))) {
+		if !maps.Equal(shares, slot.ByShard(shardsOf(other))) {
 			t.Fatal("the order of shards matters")
 		}
 	})
 }
 
-func TestNoSharesWithoutShards(t *testing.T) {
-	if shares := slot.Shares(shardsOf(nil)); len(shares) > 0 {
+func TestNoSlotsWithoutShards(t *testing.T) {
+	if shares := slot.ByShard(shardsOf(nil)); len(shares) > 0 {
 		t.Errorf("%v", shares)
 	}
 }
@@ -146,7 +146,7 @@ func TestFewSlotsMoveWhenShardJoins(t *testing.T) {
 			for i := range shards + 1 {
 				names = append(names, fmt.Sprintf("aggregator-%d-%d", set, i))
 			}
-			before, after := slot.Shares(shardsOf(names[:shards])), slot.Shares(shardsOf(names))
+			before, after := slot.ByShard(shardsOf(names[:shards])), slot.ByShard(shardsOf(names))
 			for _, name := range names {
 				moved += after[name].Minus(before[name]).Len()
 			}

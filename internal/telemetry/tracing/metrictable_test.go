@@ -3,7 +3,7 @@ package tracing
 import (
 	"testing"
 
-	"github.com/breakwater-k8s/breakwater/internal/telemetry/metrictable"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/metrictable"
 )
 
 func TestMetricsAreThoseOfTheTable(t *testing.T) {

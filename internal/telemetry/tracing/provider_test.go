@@ -10,9 +10,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/attribute"
 
+	"github.com/breakwater-k8s/breakwater/e2e/harness/collector"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing"
-	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing/collector"
 )
 
 func start(t *testing.T, o tracing.Options) (*tracing.Provider, *prometheus.Registry, error) {

@@ -1,4 +1,4 @@
-package share_test
+package ownership_test
 
 import (
 	"context"
@@ -18,8 +18,8 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
+	"github.com/breakwater-k8s/breakwater/internal/sharding/ownership"
 	"github.com/breakwater-k8s/breakwater/internal/sharding/ring"
-	"github.com/breakwater-k8s/breakwater/internal/sharding/share"
 	"github.com/breakwater-k8s/breakwater/internal/sharding/slot"
 )
 
@@ -31,21 +31,21 @@ type fixture struct {
 	client client.Client
 	ring   string
 
-	mu     sync.Mutex
-	states map[string]v1alpha1.ShardState
-	shares map[string]*testShard
+	mu      sync.Mutex
+	states  map[string]v1alpha1.ShardState
+	members map[string]*testShard
 }
 
 type testShard struct {
-	*share.Share
+	*ownership.Slots
 	held atomic.Bool
 	// stop ends the member, which then gives up its slots.
 	stop func()
 }
 
 func newFixture(t *testing.T) *fixture {
-	l := &fixture{T: t, client: testplane.Client(t), states: map[string]v1alpha1.ShardState{}, shares: map[string]*testShard{}}
-	clusterRing := &v1alpha1.ClusterRing{ObjectMeta: metav1.ObjectMeta{GenerateName: "share-"}}
+	l := &fixture{T: t, client: testplane.Client(t), states: map[string]v1alpha1.ShardState{}, members: map[string]*testShard{}}
+	clusterRing := &v1alpha1.ClusterRing{ObjectMeta: metav1.ObjectMeta{GenerateName: "ownership-"}}
 	if err := l.client.Create(t.Context(), clusterRing); err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func (l *fixture) set(shard string, state v1alpha1.ShardState) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.states[shard] = state
-	for _, m := range l.shares {
+	for _, m := range l.members {
 		m.RequestCheck()
 	}
 }
@@ -74,7 +74,7 @@ func (l *fixture) set(shard string, state v1alpha1.ShardState) {
 func (l *fixture) start(shard, incarnation string) *testShard {
 	m := &testShard{}
 	m.held.Store(true)
-	m.Share = share.New(share.Options{
+	m.Slots = ownership.New(ownership.Options{
 		Ring: l.ring, Shard: shard, Holder: shard + "_" + incarnation, IsHeld: m.held.Load, Shards: l.shards,
 		IsDead: func(_ context.Context, _ *v1alpha1.ClusterRing, shard string) (bool, error) {
 			l.mu.Lock()
@@ -87,7 +87,7 @@ func (l *fixture) start(shard, incarnation string) *testShard {
 		Live: l.client, Client: l.client, Log: testr.New(l.T),
 	})
 	l.mu.Lock()
-	l.shares[shard] = m
+	l.members[shard] = m
 	l.mu.Unlock()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -124,12 +124,12 @@ func namespaceOf(n int) string {
 	}
 }
 
-// awaitShared waits until each slot belongs to one of these shards, and each shard has some.
-func (l *fixture) awaitShared(shards ...string) {
+// awaitDivided waits until each slot belongs to one of these shards, and each shard has some.
+func (l *fixture) awaitDivided(shards ...string) {
 	l.Helper()
 	among := map[string]*testShard{}
 	for _, name := range shards {
-		among[name] = l.shares[name]
+		among[name] = l.members[name]
 	}
 	deadline, state := time.After(30*time.Second), ""
 	for {
@@ -172,7 +172,7 @@ func (l *fixture) watch() (stop func()) {
 			}
 			l.mu.Lock()
 			among := map[string]*testShard{}
-			for name, m := range l.shares {
+			for name, m := range l.members {
 				among[name] = m
 			}
 			l.mu.Unlock()
@@ -200,13 +200,13 @@ func TestShardsPartitionNamespaces(t *testing.T) {
 	l := newFixture(t)
 	stop := l.watch()
 	l.start("a", "1")
-	l.awaitShared("a")
+	l.awaitDivided("a")
 	l.start("b", "1")
 	l.start("c", "1")
-	l.awaitShared("a", "b", "c")
-	l.shares["b"].stop() // it gives up its slots
+	l.awaitDivided("a", "b", "c")
+	l.members["b"].stop() // it gives up its slots
 	l.set("b", v1alpha1.ShardDead)
-	l.awaitShared("a", "c")
+	l.awaitDivided("a", "c")
 	stop()
 	clusterRing := &v1alpha1.ClusterRing{}
 	if err := l.client.Get(t.Context(), client.ObjectKey{Name: l.ring}, clusterRing); err != nil {
@@ -221,14 +221,14 @@ func TestShardThatMayLiveKeepsSlots(t *testing.T) {
 	l := newFixture(t)
 	l.start("a", "1")
 	l.start("b", "1")
-	l.awaitShared("a", "b")
-	b := l.shares["b"]
+	l.awaitDivided("a", "b")
+	b := l.members["b"]
 	for _, state := range []v1alpha1.ShardState{v1alpha1.ShardExpired, v1alpha1.ShardUncertain} {
 		l.set("b", state)
 		has := b.SlotCount()
 		l.awaitRebalance("a")
-		if l.shares["a"].SlotCount()+has != slot.Count {
-			t.Errorf("%s: a has %d, b %d", state, l.shares["a"].SlotCount(), has)
+		if l.members["a"].SlotCount()+has != slot.Count {
+			t.Errorf("%s: a has %d, b %d", state, l.members["a"].SlotCount(), has)
 		}
 	}
 	b.held.Store(false) // its Lease has expired, and it does not see the other shards' changes
@@ -238,18 +238,18 @@ func TestShardThatMayLiveKeepsSlots(t *testing.T) {
 		}
 	}
 	l.set("b", v1alpha1.ShardDead)
-	l.awaitShared("a")
+	l.awaitDivided("a")
 }
 
 // awaitRebalance waits until a shard has checked the ownership of slots twice.
 func (l *fixture) awaitRebalance(shard string) {
 	l.Helper()
 	for range 2 {
-		l.shares[shard].RequestCheck()
+		l.members[shard].RequestCheck()
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			for l.shares[shard].CheckRequested() {
+			for l.members[shard].CheckRequested() {
 				<-time.After(5 * time.Millisecond)
 			}
 		}()
@@ -261,11 +261,11 @@ func TestNewIncarnationHasNoSlotsOfFormerOne(t *testing.T) {
 	l := newFixture(t)
 	l.start("a", "1")
 	l.start("b", "1")
-	l.awaitShared("a", "b")
-	former := l.shares["b"]
+	l.awaitDivided("a", "b")
+	former := l.members["b"]
 	former.held.Store(false) // killed: it gives nothing up
 	l.start("b", "2")
-	l.awaitShared("a", "b")
+	l.awaitDivided("a", "b")
 	clusterRing := &v1alpha1.ClusterRing{}
 	if err := l.client.Get(t.Context(), client.ObjectKey{Name: l.ring}, clusterRing); err != nil {
 		t.Fatal(err)
@@ -280,7 +280,7 @@ func TestNewIncarnationHasNoSlotsOfFormerOne(t *testing.T) {
 func TestSlotIsReleasedAfterWorkEnds(t *testing.T) {
 	l := newFixture(t)
 	a := l.start("a", "1")
-	l.awaitShared("a")
+	l.awaitDivided("a")
 	var leaves []func()
 	for n := range slot.Count {
 		leave, ok := a.Enter(namespaceOf(n))
@@ -307,7 +307,7 @@ func TestSlotIsReleasedAfterWorkEnds(t *testing.T) {
 	for _, leave := range leaves {
 		leave()
 	}
-	l.awaitShared("a", "b")
+	l.awaitDivided("a", "b")
 	if n := int(given.Load()); n != b.SlotCount() {
 		t.Errorf("OnRelease called with %d slots, want the %d of b", n, b.SlotCount())
 	}
@@ -329,12 +329,12 @@ func (c *counter) Reconcile(_ context.Context, key string) (reconcile.Result, er
 func TestForeignKeysWaitUntilSlotIsTaken(t *testing.T) {
 	l := newFixture(t)
 	a := l.start("a", "1")
-	l.awaitShared("a")
+	l.awaitDivided("a")
 	b := l.start("b", "1")
-	l.awaitShared("a", "b")
+	l.awaitDivided("a", "b")
 	namespace := func(key string) string { ns, _, _ := strings.Cut(key, "/"); return ns }
 	inner, foreign := &counter{seen: map[string]int{}}, &counter{seen: map[string]int{}}
-	gate := &share.Gate[string]{TypedReconciler: inner, Share: b.Share, Namespace: namespace, OnForeignKey: foreign.Reconcile}
+	gate := &ownership.Gate[string]{TypedReconciler: inner, Slots: b.Slots, Namespace: namespace, OnForeignKey: foreign.Reconcile}
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]())
 	if err := gate.Source().Start(t.Context(), queue); err != nil {
 		t.Fatal(err)
@@ -352,7 +352,7 @@ func TestForeignKeysWaitUntilSlotIsTaken(t *testing.T) {
 	waiting := len(foreign.seen)
 	a.stop()
 	l.set("a", v1alpha1.ShardDead)
-	l.awaitShared("b")
+	l.awaitDivided("b")
 	for range waiting {
 		key, _ := queue.Get()
 		if _, err := gate.Reconcile(t.Context(), key); err != nil {
@@ -363,11 +363,11 @@ func TestForeignKeysWaitUntilSlotIsTaken(t *testing.T) {
 	if len(inner.seen) != slot.Count || queue.Len() > 0 {
 		t.Errorf("b has worked on %d of %d, and %d are left", len(inner.seen), slot.Count, queue.Len())
 	}
-	alone := &share.Gate[string]{TypedReconciler: inner, Namespace: namespace}
+	alone := &ownership.Gate[string]{TypedReconciler: inner, Namespace: namespace}
 	if err := alone.Source().Start(t.Context(), queue); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := alone.Reconcile(t.Context(), "any/web"); err != nil || inner.seen["any/web"] != 1 {
-		t.Errorf("without a share: %v, %d times", err, inner.seen["any/web"])
+		t.Errorf("without slots: %v, %d times", err, inner.seen["any/web"])
 	}
 }

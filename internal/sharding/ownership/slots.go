@@ -1,8 +1,8 @@
-// Package share lets the processes of a ring without resources divide the namespaces among themselves. Each process owns some slots,
+// Package ownership lets the processes of a ring without resources divide the namespaces among themselves. Each process owns some slots,
 // and works on the objects in their namespaces. Ownership is recorded in the ring's status, which is changed only by
 // compare-and-swap. A shard takes slots that no shard has. It gives up slots that belong to another shard when it has finished the
 // work in progress.
-package share
+package ownership
 
 import (
 	"context"
@@ -22,7 +22,7 @@ import (
 // checkInterval is the interval at which a shard checks the ownership of slots even without a notification.
 const checkInterval = 5 * time.Second
 
-// Options configures a Share.
+// Options configures Slots.
 type Options struct {
 	// Ring and Shard are the names of the ring and of the shard.
 	Ring, Shard string
@@ -40,8 +40,8 @@ type Options struct {
 	Log    logr.Logger
 }
 
-// Share is the set of slots of this process.
-type Share struct {
+// Slots is the set of slots of this process.
+type Slots struct {
 	Options
 	checkRequests chan struct{}
 
@@ -54,15 +54,15 @@ type Share struct {
 	takeListeners, releaseListeners []func(slot.Set)
 }
 
-// New returns the Share of a process that has no slots yet. Start acquires them.
-func New(options Options) *Share {
-	s := &Share{Options: options, checkRequests: make(chan struct{}, 1)}
+// New returns the Slots of a process that has no slots yet. Start acquires them.
+func New(options Options) *Slots {
+	s := &Slots{Options: options, checkRequests: make(chan struct{}, 1)}
 	s.idle = sync.NewCond(&s.mu)
 	return s
 }
 
 // RequestCheck triggers an immediate check of the ownership, for instance when the shards have changed.
-func (s *Share) RequestCheck() {
+func (s *Slots) RequestCheck() {
 	select {
 	case s.checkRequests <- struct{}{}:
 	default:
@@ -71,7 +71,7 @@ func (s *Share) RequestCheck() {
 
 // Enter begins work in a namespace. The caller must end it by calling leave. ok is false if the namespace does not belong to this
 // shard.
-func (s *Share) Enter(namespace string) (leave func(), ok bool) {
+func (s *Slots) Enter(namespace string) (leave func(), ok bool) {
 	n := slot.Of(namespace)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,7 +89,7 @@ func (s *Share) Enter(namespace string) (leave func(), ok bool) {
 }
 
 // onTake registers a function for taken slots, and calls it with the current ones.
-func (s *Share) onTake(listener func(slot.Set)) {
+func (s *Slots) onTake(listener func(slot.Set)) {
 	s.mu.Lock()
 	has := s.slots
 	s.takeListeners = append(s.takeListeners, listener)
@@ -98,21 +98,21 @@ func (s *Share) onTake(listener func(slot.Set)) {
 }
 
 // OnRelease registers a function that is called with slots that were given up, after all work in them has ended.
-func (s *Share) OnRelease(listener func(slot.Set)) {
+func (s *Slots) OnRelease(listener func(slot.Set)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.releaseListeners = append(s.releaseListeners, listener)
 }
 
 // SlotCount returns the number of slots that the shard has.
-func (s *Share) SlotCount() int {
+func (s *Slots) SlotCount() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.slots.Len()
 }
 
-// Start maintains the share until ctx ends, and then gives up all slots.
-func (s *Share) Start(ctx context.Context) error {
+// Start maintains the slots until ctx ends, and then gives up all slots.
+func (s *Slots) Start(ctx context.Context) error {
 	ticker := time.NewTicker(checkInterval)
 	defer ticker.Stop()
 	for {
@@ -130,7 +130,7 @@ func (s *Share) Start(ctx context.Context) error {
 }
 
 // rebalance adjusts the shard's slots to the wanted ones.
-func (s *Share) rebalance(ctx context.Context) error {
+func (s *Slots) rebalance(ctx context.Context) error {
 	clusterRing, err := s.read(ctx)
 	if err != nil {
 		return err
@@ -139,7 +139,7 @@ func (s *Share) rebalance(ctx context.Context) error {
 	if !shards.IsAvailable(s.Shard) {
 		return nil // the slots of the other shards are then unknown too
 	}
-	wanted, recorded := slot.Shares(shards)[s.Shard], recordOf(clusterRing, s.Shard, s.Holder)
+	wanted, recorded := slot.ByShard(shards)[s.Shard], recordOf(clusterRing, s.Shard, s.Holder)
 	s.mu.Lock()
 	has := s.slots
 	s.mu.Unlock()
@@ -152,7 +152,7 @@ func (s *Share) rebalance(ctx context.Context) error {
 }
 
 // claim records the slots that the shard keeps, and takes those wanted slots that it may take.
-func (s *Share) claim(ctx context.Context, shards *ring.Shards, keeps, wanted slot.Set) error {
+func (s *Slots) claim(ctx context.Context, shards *ring.Shards, keeps, wanted slot.Set) error {
 	var claimed slot.Set
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		clusterRing, err := s.read(ctx)
@@ -182,7 +182,7 @@ func (s *Share) claim(ctx context.Context, shards *ring.Shards, keeps, wanted sl
 }
 
 // deadShards determines which of the shards with slots have certainly stopped working.
-func (s *Share) deadShards(ctx context.Context, clusterRing *v1alpha1.ClusterRing, shards *ring.Shards) (func(shard string) bool, error) {
+func (s *Slots) deadShards(ctx context.Context, clusterRing *v1alpha1.ClusterRing, shards *ring.Shards) (func(shard string) bool, error) {
 	dead := map[string]bool{}
 	for _, h := range clusterRing.Status.Holdings {
 		if h.Shard == s.Shard || shards.IsAvailable(h.Shard) {
@@ -198,7 +198,7 @@ func (s *Share) deadShards(ctx context.Context, clusterRing *v1alpha1.ClusterRin
 	return func(shard string) bool { return dead[shard] }, nil
 }
 
-func (s *Share) read(ctx context.Context) (*v1alpha1.ClusterRing, error) {
+func (s *Slots) read(ctx context.Context) (*v1alpha1.ClusterRing, error) {
 	clusterRing := &v1alpha1.ClusterRing{}
 	if err := s.Live.Get(ctx, client.ObjectKey{Name: s.Ring}, clusterRing); err != nil {
 		return nil, fmt.Errorf("read ClusterRing %s: %w", s.Ring, err)
@@ -206,7 +206,7 @@ func (s *Share) read(ctx context.Context) (*v1alpha1.ClusterRing, error) {
 	return clusterRing, nil
 }
 
-func (s *Share) take(slots slot.Set) {
+func (s *Slots) take(slots slot.Set) {
 	s.mu.Lock()
 	s.slots = s.slots.Or(slots)
 	listeners := s.takeListeners
@@ -218,7 +218,7 @@ func (s *Share) take(slots slot.Set) {
 }
 
 // release stops new work in some slots, and returns when the work in progress has ended.
-func (s *Share) release(slots slot.Set) {
+func (s *Slots) release(slots slot.Set) {
 	if slots.Empty() {
 		return
 	}
@@ -238,7 +238,7 @@ func (s *Share) release(slots slot.Set) {
 }
 
 // releaseAll gives up all slots.
-func (s *Share) releaseAll(ctx context.Context) {
+func (s *Slots) releaseAll(ctx context.Context) {
 	s.release(slot.All())
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()

@@ -2,11 +2,8 @@ package batch_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"testing/synctest"
-
-	"github.com/breakwater-k8s/breakwater/internal/batch"
 )
 
 func TestWaitReturnsWhenNoBatchRuns(t *testing.T) {
@@ -43,26 +40,5 @@ func TestWaitReturnsWhenNoBatchRuns(t *testing.T) {
 		waits("a batch without waiters has not completed")
 		d.waitForBatch().complete <- timesTen
 		<-drained
-	})
-}
-
-func TestCloseEndsRunningAndQueuedCalls(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d, ctx := newHarness(t), t.Context()
-		one := d.call(ctx, "web", 1)
-		first := d.waitForBatch()
-		two := d.call(ctx, "web", 2)
-		d.Close()
-		d.checkResult("a queued caller", two, callResult{Err: batch.ErrClosed})
-		d.checkResult("a call after Close", d.call(ctx, "api", 3), callResult{Err: batch.ErrClosed})
-		d.checkWaiting("a caller of the running batch", one)
-		if got := context.Cause(first.ctx); !errors.Is(got, batch.ErrClosed) {
-			t.Errorf("cause of the batch context = %v, want %v", got, batch.ErrClosed)
-		}
-		first.complete <- timesTen
-		d.checkResult("a caller of the running batch", one, callResult{Out: 10})
-		d.checkNoBatch()
-		d.Wait()
-		d.Close()
 	})
 }

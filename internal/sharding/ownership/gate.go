@@ -1,4 +1,4 @@
-package share
+package ownership
 
 import (
 	"context"
@@ -16,8 +16,8 @@ import (
 type Gate[K comparable] struct {
 	// Reconciler does the work.
 	reconcile.TypedReconciler[K]
-	// Share determines which namespaces belong to this shard. nil means all.
-	Share *Share
+	// Slots determine which namespaces belong to this shard. nil means all.
+	Slots *Slots
 	// Namespace returns the namespace of a key.
 	Namespace func(K) string
 	// OnForeignKey is called for keys of other shards. nil means to do nothing.
@@ -28,22 +28,22 @@ type Gate[K comparable] struct {
 }
 
 // GateRequests returns a Gate for requests, which are keyed by object.
-func GateRequests(own *Share, reconciler reconcile.Reconciler) *Gate[reconcile.Request] {
+func GateRequests(own *Slots, reconciler reconcile.Reconciler) *Gate[reconcile.Request] {
 	return &Gate[reconcile.Request]{
-		TypedReconciler: reconciler, Share: own, Namespace: func(request reconcile.Request) string { return request.Namespace },
+		TypedReconciler: reconciler, Slots: own, Namespace: func(request reconcile.Request) string { return request.Namespace },
 	}
 }
 
 // Reconcile implements reconcile.TypedReconciler.
 func (g *Gate[K]) Reconcile(ctx context.Context, key K) (reconcile.Result, error) {
-	if g.Share == nil {
+	if g.Slots == nil {
 		return g.TypedReconciler.Reconcile(ctx, key)
 	}
-	leave, ok := g.Share.Enter(g.Namespace(key))
+	leave, ok := g.Slots.Enter(g.Namespace(key))
 	if !ok {
 		g.addWaiting(key)
 		// The slot may have been taken just before await, which then missed the keys that it released.
-		leave, ok = g.Share.Enter(g.Namespace(key))
+		leave, ok = g.Slots.Enter(g.Namespace(key))
 	}
 	switch {
 	case ok:
@@ -72,10 +72,10 @@ func (g *Gate[K]) addWaiting(key K) {
 // Source enqueues the waiting keys of a slot when this shard takes it. The reconciler's controller must watch it.
 func (g *Gate[K]) Source() source.TypedSource[K] {
 	return source.TypedFunc[K](func(_ context.Context, queue workqueue.TypedRateLimitingInterface[K]) error {
-		if g.Share == nil {
+		if g.Slots == nil {
 			return nil
 		}
-		g.Share.onTake(func(slots slot.Set) {
+		g.Slots.onTake(func(slots slot.Set) {
 			for _, key := range g.takeWaiting(slots) {
 				queue.Add(key)
 			}

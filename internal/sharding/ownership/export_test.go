@@ -1,0 +1,4 @@
+package ownership
+
+// CheckRequested reports whether a call of Poke is still pending.
+func (s *Slots) CheckRequested() bool { return len(s.checkRequests) > 0 }
