@@ -8,6 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
@@ -163,8 +164,8 @@ func (r *reconciler) checkSelector(_ context.Context, a *aggregation) (bool, err
 // coverPods makes the snapshot count for the protector, and waits for the nodes whose label its spec uses.
 func (r *reconciler) coverPods(_ context.Context, a *aggregation) (bool, error) {
 	counted, _ := selectors.CountedCoverageOf(&a.p.Spec, a.target.target) // the condition Ready reports an invalid selector
-	r.snapshot.Cover(a.key, counted, aggregationRate(a.p))
-	a.outcome.wait = r.snapshot.nodes.requestLabel(a.key, nodeLabelOf(&a.p.Spec))
+	r.snapshot.Cover(a.key, counted, a.p.Spec.AdmissionHistory.AggregationRateOrDefault())
+	a.outcome.wait = r.snapshot.RequestNodes(a.key, &a.p.Spec)
 	a.outcome.incomplete = a.outcome.wait > 0
 	return a.outcome.incomplete, nil
 }
@@ -224,7 +225,7 @@ func soonest(a, b time.Duration) time.Duration {
 
 // writeUncounted writes why nothing is counted. It keeps reservations and the record of who has counted up to which version.
 func (r *reconciler) writeUncounted(p *v1alpha1.PodProtector, unknown targetResult) {
-	r.snapshot.Uncover(keyOf(p))
+	r.snapshot.Uncover(client.ObjectKeyFromObject(p))
 	cell := r.entries.ensure(p)
 	stored := cell.Aggregation
 	cell.Aggregation = v1alpha1.Aggregation{
@@ -234,4 +235,15 @@ func (r *reconciler) writeUncounted(p *v1alpha1.PodProtector, unknown targetResu
 		TermVersion: formatVersion(r.start.version),
 		Epoch:       cmp.Or(stored.Epoch, r.ownership.epochOf(p.Namespace)), Holder: cmp.Or(stored.Holder, r.ownership.holder()),
 	}
+}
+
+// awaitNamespaces ends the first aggregation of a protector until the namespaces have been read. That enqueues all protectors.
+func (r *reconciler) awaitNamespaces(_ context.Context, a *aggregation) (bool, error) {
+	return r.exemptions.awaited(&a.stored.Aggregation), nil
+}
+
+// setExemption sets whether the API server of the cell calls the webhook for removals in the namespace.
+func (r *reconciler) setExemption(_ context.Context, a *aggregation) (bool, error) {
+	r.exemptions.set(a.p, &a.stored.Aggregation, &a.cell.Aggregation)
+	return false, nil
 }

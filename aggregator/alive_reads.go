@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/podhealth"
 	"github.com/breakwater-k8s/breakwater/internal/core/selectors"
@@ -73,7 +75,7 @@ type aliveReads struct {
 // readLimited asks the cell's API server which pods of a protector are alive, so that pods that became available by time alone can count.
 // If it is too early for another read, it reads no pod and returns the time to wait.
 func (r *aliveReads) readLimited(ctx context.Context, p *v1alpha1.PodProtector, target *v1alpha1.Target) (wait time.Duration, err error) {
-	key := keyOf(p)
+	key := client.ObjectKeyFromObject(p)
 	if wait = r.next.get(key).Sub(r.monotonic()); wait > 0 {
 		return wait, nil
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/internal/core/selectors"
 )
@@ -56,7 +57,7 @@ func coveringSnapshot(b *testing.B, protectors int) *Snapshot {
 		if err != nil {
 			b.Fatal(err)
 		}
-		s.Cover(keyOf(p), selectors.Coverage{Selector: selector}, time.Second)
+		s.Cover(client.ObjectKeyFromObject(p), selectors.Coverage{Selector: selector}, time.Second)
 	}
 	return s
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -164,19 +163,6 @@ func (t *cellTakeover) checkCluster(cell *v1alpha1.Cell) error {
 // readCell reads the Cell, and the current version of the core, from the API server.
 func (t *cellTakeover) readCell(ctx context.Context) (*v1alpha1.Cell, uint64, error) {
 	return readCellAndVersion(ctx, t.coreReader, t.options.Cell)
-}
-
-// readCellAndVersion reads a Cell, and the current version of its cluster, with a reader that reads live. A list has both at one time.
-func readCellAndVersion(ctx context.Context, reader client.Reader, name string) (*v1alpha1.Cell, uint64, error) {
-	cells := &v1alpha1.CellList{}
-	if err := reader.List(ctx, cells); err != nil {
-		return nil, 0, err
-	}
-	i := slices.IndexFunc(cells.Items, func(c v1alpha1.Cell) bool { return c.Name == name })
-	if i < 0 {
-		return nil, 0, apierrors.NewNotFound(v1alpha1.GroupVersion.WithResource("cells").GroupResource(), name)
-	}
-	return &cells.Items[i], parseVersion(cells.ResourceVersion), nil
 }
 
 // isRestored reports whether the core was restored from a backup since the last leadership that recorded a restore. Either this

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/aggregator/conditions"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -40,7 +41,7 @@ func newDeferral(cell string, monotonic func() time.Time) *deferral {
 // wait returns after which time the caller must count again instead of writing the status that a round has changed from that of before to
 // that of after. If it returns 0, the caller must write now.
 func (d *deferral) wait(before, after *v1alpha1.PodProtector, work *outcome) time.Duration {
-	key, now := keyOf(after), d.monotonic()
+	key, now := client.ObjectKeyFromObject(after), d.monotonic()
 	if d.limiter.AllowN(now, 1) || work.mustWrite() || after.DeletionTimestamp != nil || !admitsTheSame(before, after, d.cell) {
 		return 0
 	}
@@ -49,7 +50,7 @@ func (d *deferral) wait(before, after *v1alpha1.PodProtector, work *outcome) tim
 		since = now
 		d.since.set(key, since)
 	}
-	return max(since.Add(maxDeferral*aggregationRate(after)).Sub(now), 0)
+	return max(since.Add(maxDeferral*after.Spec.AdmissionHistory.AggregationRateOrDefault()).Sub(now), 0)
 }
 
 // end records that a protector has no deferred write: it was written, or needs no write.

@@ -155,8 +155,8 @@ func (w *deferringCell) round(t *rapid.T) {
 		w.outdated = time.Time{}
 	case w.outdated.IsZero():
 		w.outdated = w.clock
-	case w.clock.Sub(w.outdated) >= maxDeferral*aggregationRate(w.stored):
-		t.Fatalf("a write is deferred for %s, want at most %d rates of %s", w.clock.Sub(w.outdated), maxDeferral, aggregationRate(w.stored))
+	case w.clock.Sub(w.outdated) >= maxDeferral*w.stored.Spec.AdmissionHistory.AggregationRateOrDefault():
+		t.Fatalf("a write is deferred for %s, want at most %d rates of %s", w.clock.Sub(w.outdated), maxDeferral, w.stored.Spec.AdmissionHistory.AggregationRateOrDefault())
 	}
 }
 
@@ -214,7 +214,7 @@ func TestDeferredWritesAreMade(t *testing.T) {
 				w.pass(t, time.Duration(rapid.IntRange(1, 20_000).Draw(t, "milliseconds"))*time.Millisecond)
 			},
 		})
-		w.pass(t, maxDeferral*aggregationRate(w.stored))
+		w.pass(t, maxDeferral*w.stored.Spec.AdmissionHistory.AggregationRateOrDefault())
 		if !w.outdated.IsZero() {
 			t.Fatalf("the stored numbers are outdated since %s, %s ago: %+v", w.outdated, w.clock.Sub(w.outdated), w.stored.Status)
 		}

@@ -1,8 +1,14 @@
 package aggregator
 
 import (
+	"context"
 	"errors"
+	"slices"
 	"strconv"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
@@ -30,13 +36,6 @@ func seenVersion(cell *v1alpha1.Cell) uint64 {
 
 var errRestored = errors.New("the core cluster was restored from a backup")
 
-// onRestore ends the leadership. The next one begins in the restored history.
-func (a *Aggregator) onRestore() {
-	if l := a.current.Load(); l != nil {
-		l.stop(errRestored)
-	}
-}
-
 // parseVersion parses a stored version. It returns 0 for an empty one, and for a malformed one, which no leader writes.
 func parseVersion(version string) uint64 {
 	number, err := strconv.ParseUint(version, 10, 64)
@@ -51,4 +50,17 @@ func formatVersion(version uint64) string {
 		return ""
 	}
 	return strconv.FormatUint(version, 10)
+}
+
+// readCellAndVersion reads a Cell, and the current version of its cluster, with a reader that reads live. A list has both at one time.
+func readCellAndVersion(ctx context.Context, reader client.Reader, name string) (*v1alpha1.Cell, uint64, error) {
+	cells := &v1alpha1.CellList{}
+	if err := reader.List(ctx, cells); err != nil {
+		return nil, 0, err
+	}
+	i := slices.IndexFunc(cells.Items, func(c v1alpha1.Cell) bool { return c.Name == name })
+	if i < 0 {
+		return nil, 0, apierrors.NewNotFound(v1alpha1.GroupVersion.WithResource("cells").GroupResource(), name)
+	}
+	return &cells.Items[i], parseVersion(cells.ResourceVersion), nil
 }

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -17,6 +18,8 @@ import (
 	"k8s.io/client-go/metadata"
 	toolscache "k8s.io/client-go/tools/cache"
 
+	"github.com/go-logr/logr"
+
 	"github.com/breakwater-k8s/breakwater/aggregator/stream"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
@@ -26,7 +29,9 @@ import (
 // exemptions determines in which namespaces the API server of the cell does not call the webhook for removals. It watches the webhook
 // configurations of the cell's cluster, and the labels of its namespaces.
 type exemptions struct {
-	cell                       string
+	cell string
+	// ofShares reports that the leadership counts for shares, which report no exemption themselves.
+	ofShares                   bool
 	configurations, namespaces toolscache.SharedIndexInformer
 	// handled report whether the handlers have had all objects of the first lists.
 	handled []toolscache.InformerSynced
@@ -39,8 +44,10 @@ type exemptions struct {
 }
 
 // newExemptions returns the exemptions of a cell. It must run before it knows any.
-func newExemptions(cell string, client kubernetes.Interface, objects metadata.Interface, enqueue func(in func(string) bool)) (*exemptions, error) {
-	e := &exemptions{cell: cell, enqueue: enqueue}
+func newExemptions(
+	cell string, ofShares bool, client kubernetes.Interface, objects metadata.Interface, enqueue func(in func(string) bool),
+) (*exemptions, error) {
+	e := &exemptions{cell: cell, ofShares: ofShares, enqueue: enqueue}
 	configurations := client.AdmissionregistrationV1().ValidatingWebhookConfigurations()
 	e.configurations = toolscache.NewSharedIndexInformer(clusters.Retrying(stream.Source(
 		func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
@@ -121,6 +128,14 @@ func stripNamespace(obj any) (any, error) {
 	return kept, nil
 }
 
+// labelNamespaces makes the leadership label namespaces, if the core is known. retention is how long the label stays after the last protector; 0 is ten
+// minutes.
+func (e *exemptions) labelNamespaces(
+	core labeledCore, objects metadata.Interface, owns func(namespace string) bool, retention time.Duration, monotonic func() time.Time, log logr.Logger,
+) {
+	e.labels = newNamespaceLabels(e, core, objects, owns, retention, monotonic, log)
+}
+
 // run watches until ctx ends. It may be called for nil, which knows no exemption.
 func (e *exemptions) run(ctx context.Context) {
 	if e == nil {
@@ -132,7 +147,7 @@ func (e *exemptions) run(ctx context.Context) {
 		if toolscache.WaitForCacheSync(ctx.Done(), e.handled...) {
 			e.problem.Store(nil)
 			e.labels.start()
-			e.enqueue(allNamespaces)
+			e.enqueue(func(string) bool { return true })
 		}
 	}()
 	e.configurations.RunWithContext(ctx)
@@ -153,7 +168,7 @@ func (e *exemptions) recordError(action string) toolscache.WatchErrorHandler {
 		}
 		problem := "allow the aggregator to " + action + " in the cluster of the cell"
 		if e.problem.Swap(&problem) == nil {
-			e.enqueue(allNamespaces)
+			e.enqueue(func(string) bool { return true })
 		}
 	}
 }
@@ -164,7 +179,7 @@ func (e *exemptions) configurationChanged(before, after any) {
 	}
 	was, is := e.webhooksOf(before), e.webhooksOf(after)
 	if !equality.Semantic.DeepEqual(was, is) {
-		e.enqueue(allNamespaces)
+		e.enqueue(func(string) bool { return true })
 	}
 }
 
@@ -219,33 +234,30 @@ func (e *exemptions) of(namespace string, isSettled bool) (exempt v1alpha1.Exemp
 	return exempt, "", true
 }
 
-// isKnown reports whether it is known which namespaces are exempt, or why not. It may be called for nil.
-func (e *exemptions) isKnown() bool { return e == nil || e.isSynced() || e.problem.Load() != nil }
-
 // hasCounts reports whether what an entry says of its namespace is still true until the namespace is read: it has counts that are not void.
 func hasCounts(stored *v1alpha1.Aggregation) bool { return stored.CountedSpec != "" && !stored.Void }
 
-// awaitNamespaces ends the first aggregation of a protector, or the first one after its counts were void, until the namespaces have been read. That
-// enqueues all protectors.
-func (r *reconciler) awaitNamespaces(_ context.Context, a *aggregation) (bool, error) {
-	return !r.ofShares && !hasCounts(&a.stored.Aggregation) && !r.exemptions.isKnown(), nil
+// awaited reports whether the first count of a protector, or the first one after its counts were void, must wait until it is known which namespaces
+// are exempt, or why not. It may be called for nil.
+func (e *exemptions) awaited(stored *v1alpha1.Aggregation) bool {
+	return e != nil && !e.ofShares && !hasCounts(stored) && !e.isSynced() && e.problem.Load() == nil
 }
 
-// setExemption sets whether the API server of the cell calls the webhook for removals in the namespace.
-func (r *reconciler) setExemption(_ context.Context, a *aggregation) (bool, error) {
-	stored := &a.stored.Aggregation
-	exempt, problem, known := v1alpha1.Exemption(""), "", false
-	if r.exemptions != nil {
-		wasSettled := hasCounts(stored) && stored.Exempt != v1alpha1.ExemptNotLabeled
-		isSettled := r.exemptions.labels.isSettled(a.p, wasSettled)
-		if r.ofShares {
-			return false, nil // the protectors of the core report it for their shares
-		}
-		exempt, problem, known = r.exemptions.of(a.key.Namespace, isSettled)
+// set sets in counts whether the API server of the cell calls the webhook for removals in the namespace of a protector. It may be called for nil, which
+// keeps what is stored.
+func (e *exemptions) set(p *v1alpha1.PodProtector, stored, counts *v1alpha1.Aggregation) {
+	if e == nil {
+		counts.Exempt, counts.ExemptProblem = stored.Exempt, stored.ExemptProblem
+		return
 	}
+	wasSettled := hasCounts(stored) && stored.Exempt != v1alpha1.ExemptNotLabeled
+	isSettled := e.labels.isSettled(p, wasSettled)
+	if e.ofShares {
+		return // the protectors of the core report it for their shares
+	}
+	exempt, problem, known := e.of(p.Namespace, isSettled)
 	if !known {
 		exempt, problem = stored.Exempt, stored.ExemptProblem
 	}
-	a.cell.Aggregation.Exempt, a.cell.Aggregation.ExemptProblem = exempt, problem
-	return false, nil
+	counts.Exempt, counts.ExemptProblem = exempt, problem
 }

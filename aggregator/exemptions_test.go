@@ -9,9 +9,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/controller-runtime/pkg/cluster"
+
+	"github.com/go-logr/logr"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
@@ -21,7 +21,7 @@ import (
 func unreadExemptions(t *testing.T) *exemptions {
 	t.Helper()
 	config := &rest.Config{Host: "https://127.0.0.1:1"}
-	e, err := newExemptions("cell-a", kubernetes.NewForConfigOrDie(config), metadata.NewForConfigOrDie(config), func(func(string) bool) {})
+	e, err := newExemptions("cell-a", false, kubernetes.NewForConfigOrDie(config), metadata.NewForConfigOrDie(config), func(func(string) bool) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,10 +50,11 @@ func TestFirstCountWaitsForTheNamespaces(t *testing.T) {
 		"a share, which does not report it": {unread, v1alpha1.Aggregation{}, true, false},
 		"exemptions are not reported":       {nil, v1alpha1.Aggregation{}, false, false},
 	} {
-		r := &reconciler{exemptions: c.exemptions, ofShares: c.ofShares}
-		got, err := r.awaitNamespaces(t.Context(), &aggregation{stored: v1alpha1.PodProtectorCell{Aggregation: c.stored}})
-		if err != nil || got != c.want {
-			t.Errorf("%s: awaitNamespaces() = %v, %v, want %v", name, got, err, c.want)
+		if c.exemptions != nil {
+			c.exemptions.ofShares = c.ofShares
+		}
+		if got := c.exemptions.awaited(&c.stored); got != c.want {
+			t.Errorf("%s: awaited() = %v, want %v", name, got, c.want)
 		}
 	}
 }
@@ -64,23 +65,15 @@ func labelsOfShares(t *testing.T, core string, ofShares bool) *namespaceLabels {
 	share := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: types.UID("a")}}
 	share.Spec.ShareOf = &v1alpha1.ShareOf{Core: "core", Cell: "cell-a", Name: "web"}
 	cell := fake.NewClientBuilder().WithScheme(clusters.Scheme()).WithObjects(share).Build()
-	a := &Aggregator{
-		options: Options{Shares: readCluster{reader: cell}}, monotonic: time.Now, coreReader: fake.NewClientBuilder().WithScheme(clusters.Scheme()).Build(),
-		metadataClient: metadata.NewForConfigOrDie(&rest.Config{Host: "https://127.0.0.1:1"}),
+	of := labeledCore{
+		uid: core, live: fake.NewClientBuilder().WithScheme(clusters.Scheme()).Build(), shares: cell,
+		countsFor: func(p *v1alpha1.PodProtector) bool { return (p.Spec.ShareOf != nil) == ofShares },
 	}
-	l := &leadership{reconciler: &reconciler{cell: "cell-a", ofShares: ofShares}}
-	labels := a.newNamespaceLabels(l, unreadExemptions(t), core, func(string) bool { return true })
+	objects := metadata.NewForConfigOrDie(&rest.Config{Host: "https://127.0.0.1:1"})
+	labels := newNamespaceLabels(unreadExemptions(t), of, objects, func(string) bool { return true }, 0, time.Now, logr.Discard())
 	t.Cleanup(labels.queue.ShutDown)
 	return labels
 }
-
-// readCluster is a cluster that is only read.
-type readCluster struct {
-	cluster.Cluster
-	reader client.Reader
-}
-
-func (c readCluster) GetAPIReader() client.Reader { return c.reader }
 
 func TestLabelStaysForAShareThatOutlivesItsProtector(t *testing.T) {
 	for core, want := range map[string]bool{"core": true, "another": false} {
@@ -93,12 +86,11 @@ func TestLabelStaysForAShareThatOutlivesItsProtector(t *testing.T) {
 func TestShareIsLabeledByItsOwnAggregator(t *testing.T) {
 	labels := labelsOfShares(t, "cell", true)
 	e := unreadExemptions(t)
-	e.labels = labels
-	r := &reconciler{cell: "cell-a", ofShares: true, exemptions: e}
+	e.labels, e.ofShares = labels, true
 	share := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: types.UID("a")}}
-	entry := &v1alpha1.PodProtectorCell{}
-	if _, err := r.setExemption(t.Context(), &aggregation{p: share, cell: entry}); err != nil || entry.Aggregation.Exempt != "" {
-		t.Errorf("setExemption() = %v with %q, want that a share reports nothing", err, entry.Aggregation.Exempt)
+	counts := &v1alpha1.Aggregation{}
+	if e.set(share, &v1alpha1.Aggregation{}, counts); counts.Exempt != "" {
+		t.Errorf("set() reports %q, want that a share reports nothing", counts.Exempt)
 	}
 	if labels.queue.Len() != 1 {
 		t.Error("the namespace of a new share is not due to be labeled, want that it is")

@@ -33,7 +33,7 @@ type guardAnswers struct {
 	// published begins the names of the ConfigMaps by which guards name protectors of this cell, and prefix those of the answers.
 	published, prefix string
 	scope             scope.Scope
-	ownership         ownership
+	writable          func() slot.Set
 	nodes             corev1client.NodeInterface
 	pods              corev1client.PodsGetter
 	configMaps        corev1client.ConfigMapInterface
@@ -55,15 +55,11 @@ const (
 	answerPage = 250
 )
 
-// newGuardAnswers returns what answers in a leadership; nil if there are no node guards.
-func newGuardAnswers(a *Aggregator, g *guardPublisher) *guardAnswers {
-	if g == nil {
-		return nil
-	}
+// newGuardAnswers returns what answers in a leadership, with the publisher of that leadership.
+func newGuardAnswers(g *guardPublisher, nodes corev1client.NodeInterface, pods corev1client.PodsGetter) *guardAnswers {
 	return &guardAnswers{
 		cell: g.cell, published: g.prefix, prefix: "breakwater-answers-" + strings.TrimPrefix(g.prefix, publishedPrefix),
-		scope: g.index.scope, ownership: g.ownership, nodes: a.cellClientset.CoreV1().Nodes(), pods: a.cellClientset.CoreV1(),
-		configMaps: g.configMaps, read: a.protectors.Read, now: a.now, log: g.log,
+		scope: g.index.scope, writable: g.writable, nodes: nodes, pods: pods, configMaps: g.configMaps, now: g.now, log: g.log,
 	}
 }
 
@@ -133,7 +129,7 @@ func (g *guardAnswers) questions(ctx context.Context) ([]guardQuestion, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the questions of node guards: %w", err)
 	}
-	slots := g.ownership.writableSlots()
+	slots := g.writable()
 	var all []guardQuestion
 	for i := range nodes.Items {
 		var status podhold.Status

@@ -44,7 +44,7 @@ func newAnswersFixture(t *testing.T) *answersFixture {
 		CountedSpec: quota.CountedSpec(&f.protector.Spec), CountedReplicas: 2,
 	}}}
 	f.guardAnswers = &guardAnswers{
-		cell: guardCell, published: "breakwater-protected-c0-1234-", prefix: answersPrefix, ownership: f.owned,
+		cell: guardCell, published: "breakwater-protected-c0-1234-", prefix: answersPrefix, writable: f.owned.writableSlots,
 		nodes: f.cell.CoreV1().Nodes(), pods: f.cell.CoreV1(), configMaps: f.cell.CoreV1().ConfigMaps("breakwater-system"),
 		read: func(context.Context, types.NamespacedName) (*v1alpha1.PodProtector, error) {
 			return f.protector.DeepCopy(), nil

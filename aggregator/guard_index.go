@@ -8,6 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
@@ -47,7 +48,7 @@ func (x *guardIndex) update(slots slot.Set, protectors []*v1alpha1.PodProtector,
 	x.round++
 	x.incomplete = slot.Set{}
 	for _, p := range protectors {
-		key := keyOf(p)
+		key := client.ObjectKeyFromObject(p)
 		n := slot.Of(key.Namespace)
 		if !slots.Has(n) || !x.scope.HasNamespace(key.Namespace) {
 			continue

@@ -21,6 +21,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/podhold"
 	"github.com/breakwater-k8s/breakwater/internal/core/policy"
+	"github.com/breakwater-k8s/breakwater/internal/core/scope"
 	"github.com/breakwater-k8s/breakwater/internal/sharding/slot"
 )
 
@@ -35,7 +36,8 @@ type guardPublisher struct {
 	configMaps corev1client.ConfigMapInterface
 	protectors toolscache.Store
 	newest     func(context.Context, types.NamespacedName) (*v1alpha1.PodProtector, error)
-	ownership  ownership
+	// writable returns the slots that the leadership can write.
+	writable func() slot.Set
 	// draining reports that the Cell is being deleted. Then it protects no pods.
 	draining func() bool
 	now      func() time.Time
@@ -59,18 +61,12 @@ const (
 	emptyPart = "[]"
 )
 
-// newGuardPublisher returns the publisher of a leadership; nil if there are no node guards.
-func newGuardPublisher(a *Aggregator, state startState, owned ownership, entries *cellEntries, log logr.Logger) *guardPublisher {
-	namespace := a.options.NodeGuardNamespace
-	if namespace == "" {
-		return nil
-	}
-	hash := sha256.Sum256([]byte(state.cell.UID))
+// newGuardPublisher returns the publisher of a leadership. versions are kept between leaderships of one process.
+func newGuardPublisher(cell *v1alpha1.Cell, pods scope.Scope, configMaps corev1client.ConfigMapInterface, versions map[string]int64) *guardPublisher {
+	hash := sha256.Sum256([]byte(cell.UID))
 	return &guardPublisher{
-		index:  &guardIndex{cell: a.options.Cell, scope: entries.scope},
-		prefix: publishedPrefix + a.options.Cell + "-" + hex.EncodeToString(hash[:4]) + "-",
-		cell:   a.options.Cell, configMaps: a.cellClientset.CoreV1().ConfigMaps(namespace), protectors: a.informer.GetStore(), newest: a.protectors.Newest,
-		ownership: owned, draining: entries.draining.Load, now: a.now, log: log, versions: a.guardVersions,
+		index: &guardIndex{cell: cell.Name, scope: pods}, prefix: publishedPrefix + cell.Name + "-" + hex.EncodeToString(hash[:4]) + "-",
+		cell: cell.Name, configMaps: configMaps, versions: versions,
 	}
 }
 
@@ -98,7 +94,7 @@ func repeatLogged(ctx context.Context, every time.Duration, do func(context.Cont
 
 // publish writes what has changed.
 func (g *guardPublisher) publish(ctx context.Context) error {
-	slots := g.ownership.writableSlots()
+	slots := g.writable()
 	if !slots.Minus(g.slots).Empty() {
 		g.stored = nil // another shard may have written those of the new slots
 	}
@@ -121,7 +117,7 @@ func (g *guardPublisher) publish(ctx context.Context) error {
 		g.index.changed = slots
 	}
 	for n := range g.index.changed.And(slots).Minus(g.index.incomplete).Each() {
-		if !g.ownership.writableSlots().Has(n) {
+		if !g.writable().Has(n) {
 			continue
 		}
 		if err := g.publishSlot(ctx, n); err != nil {

@@ -22,11 +22,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/sharding/slot"
 )
 
-// someSlots is the ownership of some slots.
-type someSlots struct {
-	wholeCell
-	slots slot.Set
-}
+// someSlots are the slots that a process can write.
+type someSlots struct{ slots slot.Set }
 
 func (s *someSlots) writableSlots() slot.Set { return s.slots }
 
@@ -50,10 +47,10 @@ func newPublisherFixture(t *testing.T) *publisherFixture {
 }
 
 // process returns the publisher of another process.
-func (f *publisherFixture) process(owned ownership) *guardPublisher {
+func (f *publisherFixture) process(owned *someSlots) *guardPublisher {
 	return &guardPublisher{
 		index: &guardIndex{cell: guardCell}, prefix: "breakwater-protected-c0-1234-", cell: guardCell,
-		configMaps: f.cell.CoreV1().ConfigMaps("breakwater-system"), protectors: f.store, ownership: owned,
+		configMaps: f.cell.CoreV1().ConfigMaps("breakwater-system"), protectors: f.store, writable: owned.writableSlots,
 		newest: func(context.Context, types.NamespacedName) (*v1alpha1.PodProtector, error) {
 			return nil, errors.New("unreachable")
 		},

@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
@@ -59,7 +60,7 @@ func (c *initialCounts) expect(in func(namespace string) bool) {
 	for _, obj := range c.informer.GetStore().List() {
 		p, ok := obj.(*v1alpha1.PodProtector)
 		if ok && in(p.Namespace) && !clusters.IsStub(p) && p.Spec.TargetRef == nil && !isCounted(p, c.cell, nil) {
-			c.counts.set(keyOf(p), &initialCount{uid: p.UID, spec: quota.CountedSpec(&p.Spec)})
+			c.counts.set(client.ObjectKeyFromObject(p), &initialCount{uid: p.UID, spec: quota.CountedSpec(&p.Spec)})
 		}
 	}
 }
@@ -100,7 +101,7 @@ func (c *initialCounts) laterVersion(p *v1alpha1.PodProtector) uint64 {
 // counts are of a transition and the new ones are not, or the reverse, or if they are of a later version. A live list that is older than they
 // are shows that the cell went backwards, as after a restore of its etcd, which makes them void.
 func (c *initialCounts) readFor(ctx context.Context, p *v1alpha1.PodProtector, target *v1alpha1.Target, inTransition bool) (*liveRead, error) {
-	key, later := keyOf(p), c.laterVersion(p)
+	key, later := client.ObjectKeyFromObject(p), c.laterVersion(p)
 	initial := c.counts.get(key)
 	counted := later == 0 && isCounted(p, c.cell, target) && quota.CellOf(p, c.cell).Aggregation.InTransition == inTransition
 	if initial != nil && counted && (!initial.isFor(p, target, inTransition) || c.snapshot.HasReached(initial.live.version)) {

@@ -102,9 +102,9 @@ func (a *Aggregator) newLeadership(ctx context.Context, state startState, owned 
 		cell: a.options.Cell, queue: queue, informer: a.informer, ownership: owned, rounds: rounds, clock: a.clock, log: log,
 	}
 	snapshot := newSnapshot(enqueuer.podsChanged, func(err error) { stop(err) }, a.clock.now, a.monotonic)
-	snapshot.filter.scope, snapshot.notifier.hasNoBudget = pods, enqueuer.hasNoBudget
+	snapshot.Configure(pods, enqueuer.hasNoBudget)
 	l := a.assemble(state, owned, snapshot, enqueuer, log, stop)
-	l.reconciler.workloads.workloads = a.newWorkloads(ctx, l.reconciler.workloads.workloadChanged)
+	l.reconciler.workloads.watch(ctx, a.metadataClient, a.dynamicClient, a.mapper)
 	if a.options.ReportGaps {
 		owns := func(namespace string) bool { return pods.HasNamespace(namespace) && owned.owns(namespace) }
 		a.reportGaps(l, state.coreUID, owns)
@@ -119,12 +119,17 @@ func (a *Aggregator) reportGaps(l *leadership, coreUID string, owns func(namespa
 	enqueueOwned := func(in func(string) bool) {
 		l.enqueuer.enqueueAll(func(n string) bool { return in(n) && l.ownership.owns(n) })
 	}
-	exempt, err := newExemptions(a.options.Cell, a.cellClientset, a.metadataClient, enqueueOwned)
+	exempt, err := newExemptions(a.options.Cell, a.options.OfShares, a.cellClientset, a.metadataClient, enqueueOwned)
 	if err != nil {
 		l.log.Error(err, "Failed to watch webhook configurations; not determining which namespaces are exempt")
 		return
 	}
-	exempt.labels, l.exemptions = a.newNamespaceLabels(l, exempt, coreUID, owns), exempt
+	core := labeledCore{uid: coreUID, protectors: a.informer.GetIndexer(), live: a.coreReader, countsFor: l.reconciler.countsFor}
+	if a.options.Shares != nil {
+		core.shares = a.options.Shares.GetAPIReader()
+	}
+	exempt.labelNamespaces(core, a.metadataClient, owns, a.options.LabelRetention, a.monotonic, l.log)
+	l.exemptions = exempt
 	l.reconciler.exemptions = exempt
 	if a.options.OfShares {
 		return
@@ -144,7 +149,7 @@ func (a *Aggregator) assemble(
 	reads := &aliveReads{snapshot: snapshot, readLive: a.live.listPods, monotonic: a.monotonic}
 	initial := &initialCounts{cell: cell, ownership: owned, informer: a.informer, snapshot: snapshot, reads: reads}
 	entries := &cellEntries{
-		start: state, scope: snapshot.filter.scope, readCell: a.takeover.readCell, endedProtectors: &a.history.ended,
+		start: state, scope: snapshot.Scope(), readCell: a.takeover.readCell, endedProtectors: &a.history.ended,
 		enqueueAll: enqueuer.enqueueAll, owns: owned.owns, monotonic: a.monotonic, stop: stop, log: log,
 	}
 	heartbeat := &cellHeartbeat{
@@ -154,7 +159,7 @@ func (a *Aggregator) assemble(
 	delays := &countDelays{
 		restored: state.restored, ownership: owned, deadlines: deadlines, initial: initial, endedProtectors: &a.history.ended, monotonic: a.monotonic,
 	}
-	deferral, workloads := newDeferral(cell, a.monotonic), &workloadResolver{index: newWorkloadIndex(), queue: queue, now: a.now, log: log}
+	deferral, workloads := newDeferral(cell, a.monotonic), newWorkloadResolver(queue, a.now, log)
 	l := &leadership{
 		options: a.options, trimmedPods: a.trimmedPods, metadataClient: a.metadataClient, metrics: a.metrics, ownership: owned,
 		snapshot: snapshot, queue: queue, enqueuer: enqueuer, rounds: enqueuer.rounds, entries: entries, deadlines: deadlines, initial: initial,
@@ -163,14 +168,15 @@ func (a *Aggregator) assemble(
 			Options: a.options.Trigger, Cell: cell, Clientset: a.cellClientset, EventSettlement: snapshot.eventSettlement, Now: a.now, Log: log,
 		},
 	}
-	l.published = newGuardPublisher(a, state, owned, entries, log)
-	l.answers = newGuardAnswers(a, l.published)
+	if namespace := a.options.NodeGuardNamespace; namespace != "" {
+		a.publishForGuards(l, namespace, state)
+	}
 	l.reconciler = &reconciler{
 		cell: cell, start: state, ownership: owned, protectors: a.protectors, snapshot: snapshot, entries: entries, deadlines: deadlines,
 		initial: initial, reads: reads, heartbeat: heartbeat, transitions: &a.history.transitions,
 		delays: delays, deferral: deferral, workloads: workloads,
 		states: protectorStates{
-			workloads.index, &a.metrics.spread.records, &deadlines.timers, &initial.counts, &delays.cleared, &delays.void, &reads.next, &deferral.since,
+			workloads, &a.metrics.spread.records, &deadlines.timers, &initial.counts, &delays.cleared, &delays.void, &reads.next, &deferral.since,
 		},
 		pods: &podObserver{
 			snapshot: snapshot, deadlines: deadlines, initial: initial, reads: reads, readPod: a.live.readPod, clock: a.clock, monotonic: a.monotonic, log: log,
@@ -182,10 +188,21 @@ func (a *Aggregator) assemble(
 	if shares := a.options.Shares; shares != nil {
 		l.reconciler.shares = &shareKeeper{
 			cell: cell, shares: shares.GetClient(), live: shares.GetAPIReader(), core: a.coreReader,
-			start: state, current: l.cell.Load, draining: entries.draining.Load, log: log,
+			version: state.version, restored: state.restored, coreUID: state.coreUID, current: l.cell.Load, draining: entries.draining.Load,
+			owns: owned.owns, queue: queue, log: log,
 		}
 	}
 	return l
+}
+
+// publishForGuards makes a leadership publish for node guards, and answer them.
+func (a *Aggregator) publishForGuards(l *leadership, namespace string, state startState) {
+	core := a.cellClientset.CoreV1()
+	l.published = newGuardPublisher(state.cell, l.entries.scope, core.ConfigMaps(namespace), a.guardVersions)
+	l.published.protectors, l.published.newest, l.published.writable = a.informer.GetStore(), a.protectors.Newest, l.ownership.writableSlots
+	l.published.draining, l.published.now, l.published.log = l.entries.draining.Load, a.now, l.log
+	l.answers = newGuardAnswers(l.published, core.Nodes(), core)
+	l.answers.read = a.protectors.Read
 }
 
 func endReason(ctx context.Context) string {
@@ -210,15 +227,15 @@ func (l *leadership) applyCell(cell *v1alpha1.Cell) {
 func (l *leadership) run(ctx context.Context) {
 	l.initial.expect(allNamespaces)
 	var running sync.WaitGroup
-	running.Go(func() { newStream(l.trimmedPods, l.snapshot, l.log).RunWithContext(ctx) })
-	running.Go(func() { l.watchNodes(ctx) })
+	running.Go(func() { l.snapshot.Stream(ctx, l.trimmedPods, l.log) })
+	running.Go(func() { l.snapshot.WatchNodes(ctx, l.metadataClient, l.log) })
 	select {
-	case <-l.snapshot.listed:
+	case <-l.snapshot.Listed():
 		l.enqueuer.enqueueAll(allNamespaces)
 		running.Go(func() { l.heartbeat.run(ctx) })
 		running.Go(func() { l.trigger.Run(ctx) })
 		running.Go(func() { l.published.run(ctx) })
-		running.Go(func() { l.reconciler.shares.run(ctx, l.queue.Add) })
+		running.Go(func() { l.reconciler.shares.run(ctx) })
 		running.Go(func() { l.answers.run(ctx) })
 		running.Go(func() { l.exemptions.run(ctx) })
 		running.Go(func() { l.ignoredLabels.run(ctx) })
@@ -237,10 +254,6 @@ func (l *leadership) run(ctx context.Context) {
 // allNamespaces matches all namespaces.
 func allNamespaces(string) bool { return true }
 
-func (l *leadership) watchNodes(ctx context.Context) {
-	watchNodes(ctx, l.snapshot.nodes, l.metadataClient, l.log)
-}
-
 // isListed reports whether pods were listed, if there are any to count.
 func (l *leadership) isListed() bool {
 	if l.slots != nil {
@@ -248,7 +261,12 @@ func (l *leadership) isListed() bool {
 			return true
 		}
 	}
-	return l.snapshot.Listed()
+	select {
+	case <-l.snapshot.Listed():
+		return true
+	default:
+		return false
+	}
 }
 
 func (l *leadership) runWorker(ctx context.Context) {
@@ -277,5 +295,12 @@ func (l *leadership) processKey(ctx context.Context, key types.NamespacedName) {
 		l.metrics.writes.WithLabelValues("error").Inc()
 		l.log.Error(err, "Failed to aggregate a protector", "protector", key)
 		l.queue.AddRateLimited(key)
+	}
+}
+
+// onRestore ends the leadership. The next one begins in the restored history.
+func (a *Aggregator) onRestore() {
+	if l := a.current.Load(); l != nil {
+		l.stop(errRestored)
 	}
 }

@@ -54,33 +54,52 @@ type namespaceLabels struct {
 	states map[string]labelState
 }
 
+// labeledCore is the core whose namespaces are labeled.
+type labeledCore struct {
+	// uid is the UID of its namespace kube-system; empty if it is unknown.
+	uid string
+	// protectors is the cache of its protectors, and live reads them from its API server. shares reads shares live from the cluster of the cell; nil
+	// if the cell has none.
+	protectors   toolscache.Indexer
+	live, shares client.Reader
+	// countsFor reports whether the leadership counts for a protector.
+	countsFor func(*v1alpha1.PodProtector) bool
+}
+
+// counted returns the protectors of a namespace that the cache shows and the leadership counts.
+func (c *labeledCore) counted(namespace string) (counted []*v1alpha1.PodProtector) {
+	all, _ := c.protectors.ByIndex(toolscache.NamespaceIndex, namespace) // the cache has this index
+	for _, obj := range all {
+		if p, ok := obj.(*v1alpha1.PodProtector); ok && c.countsFor(p) {
+			counted = append(counted, p)
+		}
+	}
+	return counted
+}
+
+// hasAny asks the core's API server whether a namespace has a protector that the leadership counts, and that of the cell whether a share outlives its
+// protector.
+func (c *labeledCore) hasAny(ctx context.Context, namespace string) (bool, error) {
+	has, err := hasProtector(ctx, c.live, namespace, c.countsFor)
+	if has || err != nil || c.shares == nil {
+		return has, err
+	}
+	return hasProtector(ctx, c.shares, namespace, func(p *v1alpha1.PodProtector) bool { return p.Spec.ShareOf != nil && p.Spec.ShareOf.Core == c.uid })
+}
+
 // newNamespaceLabels returns the labels of a leadership; nil if the core is unknown.
-func (a *Aggregator) newNamespaceLabels(l *leadership, e *exemptions, core string, owns func(namespace string) bool) *namespaceLabels {
-	if core == "" {
+func newNamespaceLabels(
+	e *exemptions, core labeledCore, objects metadata.Interface, owns func(namespace string) bool, retention time.Duration, monotonic func() time.Time, log logr.Logger,
+) *namespaceLabels {
+	if core.uid == "" {
 		return nil
 	}
 	return &namespaceLabels{
-		core: core, client: a.metadataClient.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}), stored: e.namespaces.GetStore(),
-		protectors: func(namespace string) (counted []*v1alpha1.PodProtector) {
-			all, _ := a.informer.GetIndexer().ByIndex(toolscache.NamespaceIndex, namespace) // the cache has this index
-			for _, obj := range all {
-				if p, ok := obj.(*v1alpha1.PodProtector); ok && l.reconciler.countsFor(p) {
-					counted = append(counted, p)
-				}
-			}
-			return counted
-		},
-		hasAny: func(ctx context.Context, namespace string) (bool, error) {
-			has, err := hasProtector(ctx, a.coreReader, namespace, l.reconciler.countsFor)
-			if has || err != nil || a.options.Shares == nil {
-				return has, err
-			}
-			isOfCore := func(p *v1alpha1.PodProtector) bool { return p.Spec.ShareOf != nil && p.Spec.ShareOf.Core == core }
-			return hasProtector(ctx, a.options.Shares.GetAPIReader(), namespace, isOfCore)
-		},
-		owns: owns, enqueueProtectors: e.enqueue, retention: cmp.Or(a.options.LabelRetention, defaultLabelRetention), monotonic: a.monotonic,
+		core: core.uid, client: objects.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}), stored: e.namespaces.GetStore(),
+		protectors: core.counted, hasAny: core.hasAny,
+		owns: owns, enqueueProtectors: e.enqueue, retention: cmp.Or(retention, defaultLabelRetention), monotonic: monotonic,
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](100*time.Millisecond, time.Minute)),
-		log:   l.log, states: map[string]labelState{},
+		log:   log, states: map[string]labelState{},
 	}
 }
 

@@ -28,9 +28,10 @@ var nodesBackoff = wait.Backoff{ //nolint:gochecknoglobals // effectively a cons
 	Duration: 200 * time.Millisecond, Factor: 2, Cap: 10 * time.Second, Steps: 8, Jitter: 0.5,
 }
 
-// watchNodes watches the metadata of the cell's nodes while some protector uses a label of them, until ctx ends. When a protector
+// WatchNodes watches the metadata of the cell's nodes while some protector uses a label of them, until ctx ends. When a protector
 // starts using another label, it lists all nodes again.
-func watchNodes(ctx context.Context, used *nodes, source metadata.Interface, log logr.Logger) {
+func (s *Snapshot) WatchNodes(ctx context.Context, source metadata.Interface, log logr.Logger) {
+	used := s.nodes
 	stop, watched := func() {}, 0
 	defer func() { stop() }()
 	for {
@@ -198,3 +199,6 @@ func (s *nodeStore) Replace(list []any, _ string) error {
 
 // Resync does nothing: the store repeats no events.
 func (s *nodeStore) Resync() error { return nil }
+
+// maxProblemBytes is the maximum length of a problem in a status, in bytes.
+const maxProblemBytes = 512

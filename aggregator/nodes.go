@@ -1,6 +1,7 @@
 package aggregator
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"sync"
@@ -151,4 +152,31 @@ func (n *nodes) distribution(label string, pods map[unique.Handle[string]]int32)
 		placed[domain.Value()] += number
 	}
 	return cellDomains(label, placed, unknown, problem)
+}
+
+// cellDomains returns how pods are distributed over domains, limited to what a status holds. If there are too many domains, it
+// lists the largest; of equally large ones the first by name, so that the same pods always give the same status.
+func cellDomains(key string, pods map[string]int32, unknown int32, problem string) *v1alpha1.CellDomains {
+	d := &v1alpha1.CellDomains{TopologyKey: key, Unknown: unknown, Problem: problem}
+	names := slices.Sorted(maps.Keys(pods))
+	if len(names) > v1alpha1.MostDomains {
+		slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(pods[b], pods[a]) })
+		d.Others = &v1alpha1.OtherDomains{}
+		for _, name := range names[v1alpha1.MostDomains:] {
+			d.Others.Domains++
+			d.Others.Counted += pods[name]
+			d.Others.Largest = max(d.Others.Largest, pods[name])
+		}
+		names = names[:v1alpha1.MostDomains]
+		slices.Sort(names)
+	}
+	for _, name := range names {
+		d.Domains = append(d.Domains, v1alpha1.DomainCount{Name: name, Counted: pods[name]})
+	}
+	return d
+}
+
+// RequestNodes records that a protector uses the node label of its spec, if it names one, and returns how long to wait until the nodes are read.
+func (s *Snapshot) RequestNodes(protector types.NamespacedName, spec *v1alpha1.PodProtectorSpec) (wait time.Duration) {
+	return s.nodes.requestLabel(protector, nodeLabelOf(spec))
 }

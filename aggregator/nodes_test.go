@@ -417,7 +417,7 @@ func TestNodesThatCannotBeRead(t *testing.T) {
 // The labels that the protectors of a slot use are dropped with it, even if the protectors were never counted.
 func TestReleasedSlotRequestsNoLabels(t *testing.T) {
 	n := newSnapshot(func(types.NamespacedName, time.Duration) {}, func(error) {}, time.Now, time.Now)
-	n.filter.keepOnly(func(slot.Set) {})
+	n.KeepOnly(func(slot.Set) {})
 	kept, given := types.NamespacedName{Namespace: "kept", Name: "web"}, types.NamespacedName{Namespace: "given", Name: "web"}
 	n.nodes.requestLabel(kept, zoneLabel)
 	n.nodes.requestLabel(given, rackLabel)

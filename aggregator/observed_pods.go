@@ -2,13 +2,16 @@ package aggregator
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/podhealth"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
@@ -66,7 +69,7 @@ type podObserver struct {
 func (po *podObserver) observe(
 	ctx context.Context, p *v1alpha1.PodProtector, target *v1alpha1.Target, history *v1alpha1.AdmissionHistory, earlier []countingRule,
 ) (observation, bool, error) {
-	key := keyOf(p)
+	key := client.ObjectKeyFromObject(p)
 	deadlines := po.deadlines.observe(key, history, po.monotonic())
 	reservations := quota.Reservations(history)
 
@@ -109,7 +112,7 @@ func (po *podObserver) observe(
 		o.retry = true
 		return o, true, nil
 	}
-	unlisted := o.evaluateLiveRead(doubtful, &live, deadlines, passed, updateTimeout(p))
+	unlisted := o.evaluateLiveRead(doubtful, &live, deadlines, passed, p.Spec.AdmissionHistory.UpdateTimeoutOrDefault())
 	if len(unlisted) > 0 {
 		po.snapshot.RecordUnlisted(unlisted, live.version)
 		if o.count, ok = counted(); !ok {
@@ -144,15 +147,6 @@ func (o *observation) includes(pod livePod) bool {
 	return pod.isIn(o.version)
 }
 
-// relabeled returns the state of a reservation once the relabel for which it was made can no longer take effect. A pod that stays covered
-// may still be under update.
-func relabeled(r quota.Reservation, covered bool) quota.Observation {
-	if covered && !r.Update.IsEmpty() {
-		return quota.RemovalExpired
-	}
-	return quota.Relabeled
-}
-
 // needingLiveRead returns the reservations that a live read of the namespace could settle, and determines which updates are done.
 func (po *podObserver) needingLiveRead(
 	ctx context.Context, p *v1alpha1.PodProtector, o *observation, reservations iter.Seq[quota.Reservation], passed func(quota.Reservation) bool,
@@ -163,7 +157,7 @@ func (po *podObserver) needingLiveRead(
 		if state == quota.Updated {
 			updated, err := po.isUpdated(ctx, p, r)
 			if err != nil {
-				po.log.Error(err, "Failed to read an updated pod", "protector", keyOf(p))
+				po.log.Error(err, "Failed to read an updated pod", "protector", client.ObjectKeyFromObject(p))
 				o.retry = true
 			}
 			if updated {
@@ -194,4 +188,36 @@ func (o *observation) recordPassedDeadline(r quota.Reservation, pod livePod, dea
 	default:
 		o.retry = true // the other deadline applies now
 	}
+}
+
+func isUpdate(o v1alpha1.Operation) bool {
+	return o == v1alpha1.OperationUpdate || o == v1alpha1.OperationResize
+}
+
+// isUpdated asks the cell's API server whether the pod of a reservation has been updated and is available again. The snapshot
+// keeps no containers, and a kubelet reports a generation as observed before it restarts them. The read may be later than the
+// snapshot: the pod is available in both, and the update that was to make it unavailable happened before the read.
+func (po *podObserver) isUpdated(ctx context.Context, p *v1alpha1.PodProtector, r quota.Reservation) (bool, error) {
+	if r.Update.Removal {
+		return false, nil
+	}
+	pod, err := po.readPod(ctx, p.Namespace, r.PodName)
+	if err != nil {
+		return false, fmt.Errorf("read pod %s: %w", r.PodName, err)
+	}
+	if pod == nil || quota.HashUID(pod.UID) != r.Hash || pod.Status.ObservedGeneration < max(pod.Generation, r.Update.Generation) {
+		return false, nil
+	}
+	restarts := map[string]int32{}
+	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses} {
+		for i := range statuses {
+			restarts[statuses[i].Name] = statuses[i].RestartCount
+		}
+	}
+	for _, c := range r.Update.Containers {
+		if restarts[c.Name] < c.Restarts {
+			return false, nil
+		}
+	}
+	return podhealth.Of(pod, p.Spec.MinReadySeconds, po.clock.now()).Counted(p.Spec.Criterion), nil
 }

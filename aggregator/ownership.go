@@ -121,18 +121,3 @@ func (o *shardOwnership) stopDeposed(namespace string, cause error) {
 
 // requestRebalance requests a check of which slots the shards have.
 func (o *shardOwnership) requestRebalance() { notify(o.rebalanceRequests) }
-
-func notify(channel chan struct{}) {
-	select {
-	case channel <- struct{}{}:
-	default:
-	}
-}
-
-// discardNotification discards a notification that arrived in the meantime, which the coming round covers.
-func discardNotification[T any](from <-chan T) {
-	select {
-	case <-from:
-	default:
-	}
-}

@@ -3,6 +3,7 @@ package aggregator
 import (
 	"maps"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -88,3 +89,21 @@ func (s protectorStates) forgetIn(slots slot.Set) {
 		s.forget(key)
 	}
 }
+
+func notify(channel chan struct{}) {
+	select {
+	case channel <- struct{}{}:
+	default:
+	}
+}
+
+// discardNotification discards a notification that arrived in the meantime, which the coming round covers.
+func discardNotification[T any](from <-chan T) {
+	select {
+	case <-from:
+	default:
+	}
+}
+
+// notificationDelay is how long the receiver of a notification waits, so that it handles several changes at once.
+const notificationDelay = 10 * time.Millisecond

@@ -40,10 +40,8 @@ type reconciler struct {
 	// states are those of the parts, for protectors that are not counted any more.
 	states protectorStates
 	// shares moves the shares of the cell; nil if it has none. ofShares reports that this leadership counts for shares, and for nothing else.
-	shares   *shareKeeper
-	ofShares bool
-	// compared are the shares that needed no further step.
-	compared  comparedShares
+	shares    *shareKeeper
+	ofShares  bool
 	heartbeat *cellHeartbeat
 	events    *protectorEvents
 	rounds    *roundTracer
@@ -67,8 +65,8 @@ func (r *reconciler) reconcile(ctx context.Context, key types.NamespacedName) er
 		if apierrors.IsNotFound(err) {
 			r.forget(key)
 			err := r.shares.release(ctx, key)
-			if err == nil && r.shares != nil {
-				r.compared.record(key)
+			if err == nil {
+				r.shares.recordCompared(key)
 			}
 			return err
 		}
@@ -144,8 +142,8 @@ func (r *reconciler) write(ctx context.Context, key types.NamespacedName, p *v1a
 	if stepErr != nil {
 		return stepErr
 	}
-	if finish == nil && r.shares != nil {
-		r.compared.record(key)
+	if finish == nil {
+		r.shares.recordCompared(key)
 	}
 	return r.finishStep(ctx, key, finish)
 }
@@ -153,37 +151,12 @@ func (r *reconciler) write(ctx context.Context, key types.NamespacedName, p *v1a
 // stepShare begins the next step of the cell's share, and then drains the entry of a cell that leaves: not before its share is closed (rule S6). It
 // returns the write of the share that must follow.
 func (r *reconciler) stepShare(ctx context.Context, before, p *v1alpha1.PodProtector) (finish func(context.Context) error, err error) {
-	finish, err = r.shares.prepare(ctx, before, p)
-	switch {
-	case isOutdated(err):
-	case err != nil:
-		lowerCounts(before, p, r.cell)
-	default:
+	finish, err = r.shares.step(ctx, before, p)
+	if err == nil {
 		r.entries.drain(p)
 	}
 	return finish, err
 }
-
-// lowerCounts replaces the entry of a cell whose share could not be read or written by the one before, with fewer pods if some have died, and with the
-// removals that a lost share may have admitted: the other cells must not rely on those pods, whatever the share has (rule S4).
-func lowerCounts(before, p *v1alpha1.PodProtector, cellID string) {
-	cell, stored := quota.CellOf(p, cellID), quota.CellOf(before, cellID)
-	if stored == nil {
-		quota.DropCell(p, cellID)
-		return
-	}
-	counted, share := cell.Aggregation, cell.Share
-	stored.DeepCopyInto(cell)
-	if cell.Share != nil && share != nil {
-		cell.Share.Reserved = max(cell.Share.Reserved, share.Reserved)
-	}
-	if cell.Aggregation.CountedSpec == counted.CountedSpec {
-		cell.Aggregation.CountedReplicas = min(cell.Aggregation.CountedReplicas, counted.CountedReplicas)
-	}
-}
-
-// shareRetryInterval is the time after which a step of a share that met another write is tried again.
-const shareRetryInterval = 100 * time.Millisecond
 
 // finishStep makes the write of a share that follows the write of its protector; nil if there is none.
 func (r *reconciler) finishStep(ctx context.Context, key types.NamespacedName, finish func(context.Context) error) error {
@@ -226,11 +199,11 @@ func withOwnCells(p *v1alpha1.PodProtector) *v1alpha1.PodProtector {
 
 // requeue enqueues the protector for the changes that no event reports.
 func (r *reconciler) requeue(key types.NamespacedName, p *v1alpha1.PodProtector, work outcome) {
-	atLeast := max(aggregationRate(p), 100*time.Millisecond)
+	atLeast := max(p.Spec.AdmissionHistory.AggregationRateOrDefault(), 100*time.Millisecond)
 	if !work.nextAvailable.IsZero() {
 		r.queue.AddAfter(key, max(work.nextAvailable.Sub(r.clock.now()), 0))
 	}
-	awaitsEvent := r.snapshot.eventSettlement.Await(key, quota.CellOf(p, r.cell), aggregationRate(p))
+	awaitsEvent := r.snapshot.eventSettlement.Await(key, quota.CellOf(p, r.cell), p.Spec.AdmissionHistory.AggregationRateOrDefault())
 	if next, ok := r.deadlines.of(key).Next(r.deadlines.admissionDeadline()); ok && !awaitsEvent {
 		r.queue.AddAfter(key, max(next.Sub(r.monotonic()), atLeast))
 	}

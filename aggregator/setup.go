@@ -12,7 +12,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -220,7 +219,10 @@ func (a *Aggregator) connect(ctx context.Context, mgr manager.Manager) error {
 		UpdateFunc: func(old, obj any) { a.history.replaced(old, obj); a.protectorSeen(obj) },
 		DeleteFunc: func(obj any) { a.history.deleted(obj); a.protectorChanged(obj) },
 	})
-	if err := errors.Join(err, a.watchShares(ctx)); err != nil || a.options.Membership == nil {
+	if a.options.Shares != nil {
+		err = errors.Join(err, watchShares(ctx, a.options.Shares, a.options.Cell, a.shareKeeper))
+	}
+	if err != nil || a.options.Membership == nil {
 		return err
 	}
 	return a.watchSlotOwnership(ctx, mgr)
@@ -235,7 +237,9 @@ func (a *Aggregator) Start(ctx context.Context) error {
 	if a.probe != nil {
 		go func() { _ = a.probe.Start(ctx) }() // it ends with ctx, and returns no error
 	}
-	go a.newShareMonitor().run(ctx)
+	if shares := a.options.Shares; shares != nil {
+		go newShareMonitor(a.options.Cell, a.coreReader, shares.GetClient(), a.shareKeeper, a.metrics.shareState, a.monotonic, a.log).run(ctx)
+	}
 	defer a.cellEvents.Shutdown()
 	if err := a.cellEvents.StartRecordingToSinkWithContext(ctx); err != nil {
 		return fmt.Errorf("send events to cell %s: %w", a.options.Cell, err)
@@ -302,6 +306,14 @@ func (a *Aggregator) ready(*http.Request) error {
 	return nil
 }
 
+// shareKeeper returns the keeper of the shares in the current leadership; nil while another process leads.
+func (a *Aggregator) shareKeeper() *shareKeeper {
+	if l := a.current.Load(); l != nil {
+		return l.reconciler.shares
+	}
+	return nil
+}
+
 // protectorSeen handles the state of a protector that the watch shows.
 func (a *Aggregator) protectorSeen(obj any) {
 	if p, ok := obj.(*v1alpha1.PodProtector); ok {
@@ -323,5 +335,3 @@ func (a *Aggregator) protectorChanged(obj any) {
 	}
 	l.enqueuer.protectorChanged(p)
 }
-
-func keyOf(p *v1alpha1.PodProtector) types.NamespacedName { return client.ObjectKeyFromObject(p) }

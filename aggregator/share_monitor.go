@@ -18,18 +18,17 @@ import (
 )
 
 // shareMonitor reports whether the shares of the cell can move, as a metric and as the condition Joined of the Cell in the cell's own
-// cluster, since the core cannot be written while it is unreachable. It outlives leaderships, which an outage of the core ends. A nil
-// shareMonitor reports nothing.
+// cluster, since the core cannot be written while it is unreachable. It outlives leaderships, which an outage of the core ends.
 type shareMonitor struct {
 	cell string
 	// core reads live from the core, and shares from a cache of the cell's cluster.
 	core   client.Reader
 	shares client.Client
-	// leadership returns the current leadership; nil while another process leads.
-	leadership func() *leadership
-	gauge      *prometheus.GaugeVec
-	monotonic  func() time.Time
-	log        logr.Logger
+	// keeper returns the keeper of the current leadership; nil while another process leads.
+	keeper    func() *shareKeeper
+	gauge     *prometheus.GaugeVec
+	monotonic func() time.Time
+	log       logr.Logger
 
 	// reachedAt is when the core last answered, or when the monitor began. led reports whether the process led the cell then.
 	reachedAt time.Time
@@ -39,14 +38,13 @@ type shareMonitor struct {
 	unwritten bool
 }
 
-// newShareMonitor returns the monitor of the cell's shares; nil without Options.Shares.
-func (a *Aggregator) newShareMonitor() *shareMonitor {
-	if a.options.Shares == nil {
-		return nil
-	}
+// newShareMonitor returns the monitor of a cell's shares. core reads live from the core, shares from a cache of the cell's cluster, and keeper returns that of the
+// current leadership; nil while another process leads.
+func newShareMonitor(
+	cell string, core client.Reader, shares client.Client, keeper func() *shareKeeper, gauge *prometheus.GaugeVec, monotonic func() time.Time, log logr.Logger,
+) *shareMonitor {
 	return &shareMonitor{
-		cell: a.options.Cell, core: a.coreReader, shares: a.options.Shares.GetClient(), leadership: a.current.Load, gauge: a.metrics.shareState,
-		monotonic: a.monotonic, log: a.log,
+		cell: cell, core: core, shares: shares, keeper: keeper, gauge: gauge, monotonic: monotonic, log: log, reachedAt: monotonic(),
 	}
 }
 
@@ -55,10 +53,6 @@ const shareObservationInterval = 5 * time.Second
 
 // run observes the shares until ctx ends.
 func (m *shareMonitor) run(ctx context.Context) {
-	if m == nil {
-		return
-	}
-	m.reachedAt = m.monotonic()
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		if err := m.observe(ctx); err != nil && ctx.Err() == nil {
 			m.log.Error(err, "Failed to report the state of the cell's shares")
@@ -68,20 +62,20 @@ func (m *shareMonitor) run(ctx context.Context) {
 
 // observe determines the state of the shares, and reports it.
 func (m *shareMonitor) observe(ctx context.Context) error {
-	l := m.leadership()
-	shares, err := m.list(ctx, l)
+	keeper := m.keeper()
+	shares, err := m.list(ctx, keeper)
 	if err != nil {
 		return err
 	}
-	contact := shareContact{shares: len(shares), silence: m.probe(ctx, l != nil), leads: l != nil, led: m.led}
-	if l != nil {
+	contact := shareContact{shares: len(shares), silence: m.probe(ctx, keeper != nil), leads: keeper != nil, led: m.led}
+	if keeper != nil {
 		if m.state == v1alpha1.ReasonLocal && contact.silence == 0 {
-			l.reconciler.compared.restart()
+			keeper.compared.restart()
 			for _, protector := range shares {
-				l.queue.Add(protector)
+				keeper.queue.Add(protector)
 			}
 		}
-		contact.uncompared = l.reconciler.compared.missing(shares)
+		contact.uncompared = keeper.compared.missing(shares)
 	}
 	before := m.state
 	m.state = contact.state()
@@ -90,7 +84,7 @@ func (m *shareMonitor) observe(ctx context.Context) error {
 		m.log.Info("State of the cell's shares changed", "state", m.state)
 	}
 	// A process that does not reach the core, while the leader does, writes Local once. The leader then corrects it.
-	if l == nil && (m.state == "" || m.state == before && !m.unwritten) {
+	if keeper == nil && (m.state == "" || m.state == before && !m.unwritten) {
 		return nil
 	}
 	err = m.writeCondition(ctx)
@@ -99,14 +93,14 @@ func (m *shareMonitor) observe(ctx context.Context) error {
 }
 
 // list returns the protectors of the shares that the leadership moves; without one, of all shares of the cell.
-func (m *shareMonitor) list(ctx context.Context, l *leadership) (shares []types.NamespacedName, err error) {
+func (m *shareMonitor) list(ctx context.Context, keeper *shareKeeper) (shares []types.NamespacedName, err error) {
 	all := &v1alpha1.PodProtectorList{}
 	if err := m.shares.List(ctx, all, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, err
 	}
 	for i := range all.Items {
 		namespace, of := all.Items[i].Namespace, all.Items[i].Spec.ShareOf
-		if of != nil && of.Cell == m.cell && (l == nil || l.ownership.owns(namespace)) {
+		if of != nil && of.Cell == m.cell && (keeper == nil || keeper.owns(namespace)) {
 			shares = append(shares, types.NamespacedName{Namespace: namespace, Name: of.Name})
 		}
 	}

@@ -74,7 +74,7 @@ type monitoredCell struct {
 	registry  *prometheus.Registry
 	isDown    bool
 	now       time.Time
-	leads     *leadership
+	leads     *shareKeeper
 	protector types.NamespacedName
 }
 
@@ -96,8 +96,10 @@ func newMonitoredCell(t *testing.T) *monitoredCell {
 			return c.Get(ctx, key, o, options...)
 		},
 	}).Build()
+	gauge := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "breakwater_aggregator_share_state"}, []string{"state"})
+	m.registry.MustRegister(gauge)
 	m.shareMonitor = &shareMonitor{
-		cell: "one", core: core, shares: m.worker, leadership: func() *leadership { return m.leads }, gauge: newMetrics(m.registry).shareState,
+		cell: "one", core: core, shares: m.worker, keeper: func() *shareKeeper { return m.leads }, gauge: gauge,
 		monotonic: func() time.Time { return m.now }, log: logr.Discard(), reachedAt: m.now,
 	}
 	m.lead(t)
@@ -107,7 +109,7 @@ func newMonitoredCell(t *testing.T) *monitoredCell {
 func (m *monitoredCell) lead(t *testing.T) {
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[types.NamespacedName]())
 	t.Cleanup(queue.ShutDown)
-	m.leads = &leadership{ownership: &wholeCell{}, queue: queue, reconciler: &reconciler{shares: &shareKeeper{cell: "one", shares: m.worker, log: logr.Discard()}}}
+	m.leads = &shareKeeper{cell: "one", shares: m.worker, owns: func(string) bool { return true }, queue: queue, log: logr.Discard()}
 }
 
 // expect observes after a time, and checks the condition and the metric.
@@ -155,7 +157,7 @@ func (m *monitoredCell) expectGauge(t *testing.T, want map[string]float64) {
 func TestShareMonitorFollowsAnOutage(t *testing.T) {
 	m := newMonitoredCell(t)
 	m.expect(t, 0, "Returning")
-	m.leads.reconciler.compared.record(m.protector)
+	m.leads.compared.record(m.protector)
 	m.expect(t, 5*time.Second, "Joined")
 	m.expectGauge(t, map[string]float64{"Joined": 1, "Local": 0, "Returning": 0})
 	m.isDown = true
@@ -168,13 +170,13 @@ func TestShareMonitorFollowsAnOutage(t *testing.T) {
 	m.expectGauge(t, map[string]float64{"Joined": 0, "Local": 0, "Returning": 0})
 	m.lead(t)
 	m.expect(t, 5*time.Second, "Returning")
-	m.leads.reconciler.compared.record(m.protector)
+	m.leads.compared.record(m.protector)
 	m.expect(t, 5*time.Second, "Joined")
 }
 
 func TestShareMonitorComparesAgainInALeadershipThatOutlivesTheOutage(t *testing.T) {
 	m := newMonitoredCell(t)
-	m.leads.reconciler.compared.record(m.protector)
+	m.leads.compared.record(m.protector)
 	m.expect(t, 0, "Joined")
 	m.isDown = true
 	m.expect(t, 16*time.Second, "Local")
@@ -183,7 +185,7 @@ func TestShareMonitorComparesAgainInALeadershipThatOutlivesTheOutage(t *testing.
 	if got := m.leads.queue.Len(); got != 1 {
 		t.Errorf("%d protectors are queued, want that of the share", got)
 	}
-	m.leads.reconciler.compared.record(m.protector)
+	m.leads.compared.record(m.protector)
 	m.expect(t, 5*time.Second, "Joined")
 }
 
@@ -191,7 +193,7 @@ func TestShareMonitorComparesAgainInALeadershipThatOutlivesTheOutage(t *testing.
 func TestStandbyLeavesTheConditionToTheLeader(t *testing.T) {
 	leader, standby := newMonitoredCell(t), newMonitoredCell(t)
 	standby.worker, standby.shares, standby.leads, standby.isDown = leader.worker, leader.worker, nil, true
-	leader.leads.reconciler.compared.record(leader.protector)
+	leader.leads.compared.record(leader.protector)
 	leader.expect(t, 0, "Joined")
 	standby.expect(t, 16*time.Second, "Local")
 	leader.expect(t, 5*time.Second, "Joined")
@@ -201,7 +203,7 @@ func TestStandbyLeavesTheConditionToTheLeader(t *testing.T) {
 
 func TestShareMonitorRemovesTheConditionWithTheLastShare(t *testing.T) {
 	m := newMonitoredCell(t)
-	m.leads.reconciler.compared.record(m.protector)
+	m.leads.compared.record(m.protector)
 	m.expect(t, 0, "Joined")
 	if err := m.worker.DeleteAllOf(t.Context(), &v1alpha1.PodProtector{}, client.InNamespace("ns")); err != nil {
 		t.Fatal(err)

@@ -44,7 +44,7 @@ func (a *Aggregator) runShardOnce(ctx context.Context) error {
 	owned := newShardOwnership(incarnation, log)
 	l := a.newLeadership(ctx, state, owned, log, stop)
 	l.slots = a.newSlotBalancer(l, owned, state)
-	l.snapshot.filter.keepOnly(l.slots.covered)
+	l.snapshot.KeepOnly(l.slots.covered)
 	a.current.Store(l)
 	if !a.restoreDetector.IsSameIncarnation(mark) {
 		stop(errRestored)
@@ -72,7 +72,7 @@ func (a *Aggregator) newSlotBalancer(l *leadership, owned *shardOwnership, state
 	l.heartbeat.write = b.writeHeartbeat
 	l.heartbeat.isComplete = func() bool {
 		all, _ := owned.slots.claimed()
-		return l.snapshot.filter.coversSlots(all)
+		return l.snapshot.CoversSlots(all)
 	}
 	return b
 }
@@ -82,7 +82,7 @@ func (l *leadership) runShard(ctx context.Context) {
 	defer unregister()
 	var running sync.WaitGroup
 	running.Go(func() { l.slots.stream(ctx) })
-	running.Go(func() { l.watchNodes(ctx) })
+	running.Go(func() { l.snapshot.WatchNodes(ctx, l.metadataClient, l.log) })
 	running.Go(func() { l.slots.maintain(ctx) })
 	running.Go(func() { l.trigger.Run(ctx) })
 	running.Go(func() { l.published.run(ctx) })

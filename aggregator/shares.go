@@ -18,7 +18,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
@@ -36,14 +38,21 @@ type shareKeeper struct {
 	live   client.Reader
 	// core reads live from the core.
 	core client.Reader
-	// start is the start of the leadership.
-	start startState
+	// version and restored are the versions of the core at the start of the leadership, and of its last restore.
+	version, restored uint64
+	// coreUID tells the core from other ones; empty if it is unknown.
+	coreUID string
 	// current returns the Cell.
 	current func() *v1alpha1.Cell
 	// draining reports whether the Cell is being deleted.
 	draining func() bool
-	log      logr.Logger
+	// owns reports whether the leadership has the protectors of a namespace, and queue is that of its protectors.
+	owns  func(namespace string) bool
+	queue workqueue.TypedRateLimitingInterface[types.NamespacedName]
+	log   logr.Logger
 
+	// compared are the shares that needed no further step.
+	compared comparedShares
 	// syncing makes one call at a time, which uses created: whether the copy of the Cell was created, and the cache has not shown it yet.
 	syncing singleflight.Group
 	created bool
@@ -56,7 +65,7 @@ func (k *shareKeeper) prepare(ctx context.Context, before, p *v1alpha1.PodProtec
 	if cell == nil {
 		return nil, nil
 	}
-	recorded := quota.SharesOf(before, k.start.restored)
+	recorded := quota.SharesOf(before, k.restored)
 	undone := quota.CellOf(before, k.cell) == nil || recorded.IsVoid(k.cell)
 	stored, err := k.read(ctx, recorded, undone, p)
 	if err != nil {
@@ -70,7 +79,7 @@ func (k *shareKeeper) prepare(ctx context.Context, before, p *v1alpha1.PodProtec
 	if err := k.fence(ctx, quota.CellOf(before, k.cell), cell, stored); err != nil {
 		return nil, err
 	}
-	shares := quota.SharesOf(p, k.start.restored)
+	shares := quota.SharesOf(p, k.restored)
 	local, step := k.next(shares, undone, p, stored)
 	if step.Kind == floorshare.Confirm && !local.Closed {
 		if err := k.checkRestored(ctx, stored); err != nil {
@@ -78,7 +87,7 @@ func (k *shareKeeper) prepare(ctx context.Context, before, p *v1alpha1.PodProtec
 		}
 	}
 	if step.Kind != floorshare.Nothing {
-		k.log.V(1).Info("Moving share", "protector", keyOf(p), "step", step.Kind, "share", step.Floor)
+		k.log.V(1).Info("Moving share", "protector", client.ObjectKeyFromObject(p), "step", step.Kind, "share", step.Floor)
 	}
 	if step.Kind == floorshare.Create || step.Kind == floorshare.Enter {
 		if err := k.syncCell(ctx); errors.Is(err, errOtherPods) {
@@ -120,7 +129,7 @@ func (k *shareKeeper) read(ctx context.Context, recorded *floorshare.Protector, 
 	if err != nil {
 		return nil, err
 	}
-	shares := quota.SharesOf(p, k.start.restored)
+	shares := quota.SharesOf(p, k.restored)
 	local, step := k.next(shares, undone, p, stored)
 	if !floorshare.NeedsLive(recorded, shares, k.cell, local, step) {
 		return stored, nil
@@ -270,7 +279,7 @@ func (k *shareKeeper) create(ctx context.Context, p *v1alpha1.PodProtector) erro
 		return err
 	}
 	live := &v1alpha1.PodProtector{}
-	if err := k.core.Get(ctx, keyOf(p), live); client.IgnoreNotFound(err) != nil {
+	if err := k.core.Get(ctx, client.ObjectKeyFromObject(p), live); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("read the protector from the core: %w", err)
 	}
 	share.Spec.ShareOf.Recreated = quota.HasShare(p, k.cell) || quota.HasShare(live, k.cell)
@@ -289,7 +298,7 @@ func (k *shareKeeper) shareSpec(p *v1alpha1.PodProtector) *v1alpha1.PodProtector
 	spec := p.Spec.DeepCopy()
 	spec.MinAvailable, spec.MaxUnavailable, spec.ExpectedReplicas, spec.CoreOutage = v1alpha1.Pods(0), nil, nil, v1alpha1.CoreOutageDeny
 	spec.ShareOf = &v1alpha1.ShareOf{
-		Name: p.Name, UID: string(p.UID), FormerUID: p.Annotations[v1alpha1.AnnotationRestored], Core: k.start.coreUID, Cell: k.cell, Held: clusters.IsHeld(p),
+		Name: p.Name, UID: string(p.UID), FormerUID: p.Annotations[v1alpha1.AnnotationRestored], Core: k.coreUID, Cell: k.cell, Held: clusters.IsHeld(p),
 	}
 	return spec
 }
@@ -304,7 +313,7 @@ func (k *shareKeeper) followSpec(ctx context.Context, p, stored *v1alpha1.PodPro
 	spec.MinAvailable = now.MinAvailable
 	of := spec.ShareOf
 	of.Closed, of.Recreated, of.Revision, of.ConfirmedTerm = now.ShareOf.Closed, now.ShareOf.Recreated, now.ShareOf.Revision, now.ShareOf.ConfirmedTerm
-	shares := quota.SharesOf(p, k.start.restored)
+	shares := quota.SharesOf(p, k.restored)
 	of.FloorUnknown = shares.FloorUnknown || now.ShareOf.FloorUnknown && !shares.KeepsFloor()
 	if equality.Semantic.DeepEqual(spec, now) {
 		return nil
@@ -358,7 +367,7 @@ func (k *shareKeeper) recordShare(cell *v1alpha1.PodProtectorCell, floor int) {
 	}
 	cell.Share.Floor = quota.Saturate(floor)
 	cell.Share.Revision++
-	cell.Share.TermVersion = formatVersion(k.start.version)
+	cell.Share.TermVersion = formatVersion(k.version)
 }
 
 // open opens a share with all reservations that the protector has for the cell. The counts of the share begin at the version of those of
@@ -417,7 +426,7 @@ func isOutdated(err error) bool {
 }
 
 // enqueueShares enqueues the protectors of all shares, since a protector may have been released while no leadership watched.
-func (k *shareKeeper) enqueueShares(ctx context.Context, enqueue func(types.NamespacedName)) {
+func (k *shareKeeper) enqueueShares(ctx context.Context) {
 	all := &v1alpha1.PodProtectorList{}
 	if err := k.shares.List(ctx, all); err != nil {
 		k.log.Error(err, "Failed to list the shares of the cell")
@@ -425,7 +434,7 @@ func (k *shareKeeper) enqueueShares(ctx context.Context, enqueue func(types.Name
 	}
 	for i := range all.Items {
 		if of := all.Items[i].Spec.ShareOf; of != nil && of.Cell == k.cell {
-			enqueue(types.NamespacedName{Namespace: all.Items[i].Namespace, Name: of.Name})
+			k.queue.Add(types.NamespacedName{Namespace: all.Items[i].Namespace, Name: of.Name})
 		}
 	}
 }
@@ -485,11 +494,11 @@ func (k *shareKeeper) syncCellOnce(ctx context.Context) error {
 const syncCellInterval = 10 * time.Second
 
 // run keeps the settings of the Cell up to date in the cluster of the cell, until ctx ends.
-func (k *shareKeeper) run(ctx context.Context, enqueue func(types.NamespacedName)) {
+func (k *shareKeeper) run(ctx context.Context) {
 	if k == nil {
 		return
 	}
-	k.enqueueShares(ctx, enqueue)
+	k.enqueueShares(ctx)
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		if err := k.syncCell(ctx); err != nil && ctx.Err() == nil {
 			k.log.Error(err, "Failed to copy the settings of the Cell to its cluster, for shares")
@@ -497,12 +506,9 @@ func (k *shareKeeper) run(ctx context.Context, enqueue func(types.NamespacedName
 	}, syncCellInterval)
 }
 
-// watchShares enqueues the protector of each share that changes.
-func (a *Aggregator) watchShares(ctx context.Context) error {
-	if a.options.Shares == nil {
-		return nil
-	}
-	err := a.options.Shares.GetFieldIndexer().IndexField(ctx, &v1alpha1.PodProtector{}, shareOfName, func(o client.Object) []string {
+// watchShares enqueues the protector of each share of a cell that changes, with the current keeper; nil while another process leads.
+func watchShares(ctx context.Context, workers cluster.Cluster, cell string, current func() *shareKeeper) error {
+	err := workers.GetFieldIndexer().IndexField(ctx, &v1alpha1.PodProtector{}, shareOfName, func(o client.Object) []string {
 		if p, ok := o.(*v1alpha1.PodProtector); ok && p.Spec.ShareOf != nil {
 			return []string{p.Spec.ShareOf.Name}
 		}
@@ -511,33 +517,83 @@ func (a *Aggregator) watchShares(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("index shares: %w", err)
 	}
-	informer, err := a.options.Shares.GetCache().GetInformer(ctx, &v1alpha1.PodProtector{})
+	informer, err := workers.GetCache().GetInformer(ctx, &v1alpha1.PodProtector{})
 	if err != nil {
 		return fmt.Errorf("watch shares: %w", err)
 	}
+	changed := func(old, obj any) {
+		if tombstone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
+			obj = tombstone.Obj
+		}
+		share, ok := obj.(*v1alpha1.PodProtector)
+		if k := current(); ok && k != nil && share.Spec.ShareOf != nil && share.Spec.ShareOf.Cell == cell && k.owns(share.Namespace) {
+			k.shareChanged(old, share)
+		}
+	}
 	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { a.shareChanged(nil, obj) },
-		UpdateFunc: a.shareChanged,
-		DeleteFunc: func(obj any) { a.shareChanged(nil, obj) },
+		AddFunc: func(obj any) { changed(nil, obj) }, UpdateFunc: changed, DeleteFunc: func(obj any) { changed(nil, obj) },
 	})
 	return err
 }
 
 // shareChanged enqueues the protector of a share: at once if the share wants budget, otherwise after the aggregation rate.
-func (a *Aggregator) shareChanged(old, obj any) {
-	if tombstone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
-		obj = tombstone.Obj
-	}
-	share, ok := obj.(*v1alpha1.PodProtector)
-	l := a.current.Load()
-	if !ok || l == nil || share.Spec.ShareOf == nil || share.Spec.ShareOf.Cell != a.options.Cell || !l.ownership.owns(share.Namespace) {
-		return
-	}
+func (k *shareKeeper) shareChanged(old any, share *v1alpha1.PodProtector) {
 	key := types.NamespacedName{Namespace: share.Namespace, Name: share.Spec.ShareOf.Name}
 	before, ok := old.(*v1alpha1.PodProtector)
 	if !ok || before.Status.Wanted != share.Status.Wanted || before.Generation != share.Generation {
-		l.queue.Add(key)
+		k.queue.Add(key)
 		return
 	}
-	l.queue.AddAfter(key, aggregationRate(share))
+	k.queue.AddAfter(key, share.Spec.AdmissionHistory.AggregationRateOrDefault())
 }
+
+// step is prepare for a caller that writes p whatever the error is: then it has no more of the counts than that pods have died.
+func (k *shareKeeper) step(ctx context.Context, before, p *v1alpha1.PodProtector) (finish func(context.Context) error, err error) {
+	finish, err = k.prepare(ctx, before, p)
+	if err != nil && !isOutdated(err) {
+		lowerCounts(before, p, k.cell)
+	}
+	return finish, err
+}
+
+// lowerCounts replaces the entry of a cell whose share could not be read or written by the one before, with fewer pods if some have died, and with the
+// removals that a lost share may have admitted: the other cells must not rely on those pods, whatever the share has (rule S4).
+func lowerCounts(before, p *v1alpha1.PodProtector, cellID string) {
+	cell, stored := quota.CellOf(p, cellID), quota.CellOf(before, cellID)
+	if stored == nil {
+		quota.DropCell(p, cellID)
+		return
+	}
+	counted, share := cell.Aggregation, cell.Share
+	stored.DeepCopyInto(cell)
+	if cell.Share != nil && share != nil {
+		cell.Share.Reserved = max(cell.Share.Reserved, share.Reserved)
+	}
+	if cell.Aggregation.CountedSpec == counted.CountedSpec {
+		cell.Aggregation.CountedReplicas = min(cell.Aggregation.CountedReplicas, counted.CountedReplicas)
+	}
+}
+
+// recordCompared records that the share of a protector was compared, and needs no further step.
+func (k *shareKeeper) recordCompared(protector types.NamespacedName) {
+	if k != nil {
+		k.compared.record(protector)
+	}
+}
+
+// drain removes the entry of a cell from a protector, or marks it as draining while it has reservations or the shares of other cells do not keep the
+// floor yet. A cell that is drained gives its share back first. restored is the version of the core's last restore.
+func drain(p *v1alpha1.PodProtector, cellID string, restored uint64) {
+	cell := quota.CellOf(p, cellID)
+	if cell == nil || cell.Share != nil {
+		return
+	}
+	if len(cell.AdmissionHistory.Buckets) > 0 || !quota.MayDropCell(p, cellID, restored) {
+		cell.Discount = v1alpha1.DiscountDraining
+		return
+	}
+	quota.DropCell(p, cellID)
+}
+
+// shareRetryInterval is the time after which a step of a share that met another write is tried again.
+const shareRetryInterval = 100 * time.Millisecond

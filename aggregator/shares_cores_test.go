@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -18,9 +19,9 @@ func TestUnknownCoreReleasesNoShareOfAnotherCore(t *testing.T) {
 	own := s.keepers["a"]
 	other := &shareKeeper{
 		cell: "a", shares: own.shares, live: own.live, core: fake.NewClientBuilder().WithScheme(clusters.Scheme()).Build(),
-		start: own.start, current: own.current, draining: own.draining, log: logr.Discard(),
+		version: own.version, current: own.current, draining: own.draining, log: logr.Discard(),
 	}
-	if err := other.release(t.Context(), keyOf(s.p)); err != nil { // as it does at its start, for all shares of the cell
+	if err := other.release(t.Context(), client.ObjectKeyFromObject(s.p)); err != nil { // as it does at its start, for all shares of the cell
 		t.Fatal(err)
 	}
 	if s.share("a") == nil {
@@ -39,8 +40,8 @@ func TestShareOfAnEarlierVersionIsReleased(t *testing.T) {
 	if err := clusters.RecordRelease(t.Context(), core, s.p, "test"); err != nil {
 		t.Fatal(err)
 	}
-	keeper.core, keeper.start.coreUID = core, "core" // the new version knows which core this is
-	if err := keeper.release(t.Context(), keyOf(s.p)); err != nil {
+	keeper.core, keeper.coreUID = core, "core" // the new version knows which core this is
+	if err := keeper.release(t.Context(), client.ObjectKeyFromObject(s.p)); err != nil {
 		t.Fatal(err)
 	}
 	if share := s.share("a"); share != nil {
@@ -58,9 +59,9 @@ func TestUpgradedCoreTakesNoShareOfACoreThatIsNot(t *testing.T) {
 	keeper := second.keepers["a"]
 	core := fake.NewClientBuilder().WithScheme(clusters.Scheme()).WithObjects(second.p.DeepCopy()).Build()
 	second.keepers["a"] = &shareKeeper{
-		cell: "a", shares: first.shares["a"], live: first.shares["a"], core: core, start: keeper.start, current: keeper.current, draining: keeper.draining, log: keeper.log,
+		cell: "a", shares: first.shares["a"], live: first.shares["a"], core: core, version: keeper.version, coreUID: keeper.coreUID, current: keeper.current, draining: keeper.draining, log: keeper.log,
 	}
-	second.keepers["a"].start.coreUID = "core-2"
+	second.keepers["a"].coreUID = "core-2"
 	for range 6 {
 		second.write("a", 5, false)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"github.com/go-logr/logr"
@@ -23,13 +24,14 @@ type sharedCells struct {
 	names   []string
 	shares  map[string]client.Client
 	keepers map[string]*shareKeeper
-	entries map[string]*cellEntries
+	// draining are the cells whose Cell is being deleted.
+	draining map[string]*atomic.Bool
 }
 
 // newSharedCells has as many pods in each cell, and lets all cells get their shares.
 func newSharedCells(t *testing.T, floor, pods int32, names ...string) *sharedCells {
 	t.Helper()
-	s := &sharedCells{T: t, names: names, shares: map[string]client.Client{}, keepers: map[string]*shareKeeper{}, entries: map[string]*cellEntries{}}
+	s := &sharedCells{T: t, names: names, shares: map[string]client.Client{}, keepers: map[string]*shareKeeper{}, draining: map[string]*atomic.Bool{}}
 	s.p = &v1alpha1.PodProtector{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "p", Finalizers: []string{v1alpha1.FinalizerHold}},
 		Spec: v1alpha1.PodProtectorSpec{
@@ -41,11 +43,10 @@ func newSharedCells(t *testing.T, floor, pods int32, names ...string) *sharedCel
 			CountedSpec: quota.CountedSpec(&s.p.Spec), CountedReplicas: pods, TermVersion: "5", SnapshotVersion: "100",
 		}})
 		cell := &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		entries := &cellEntries{start: startState{cell: cell, version: 10}}
-		s.shares[name], s.entries[name] = fakeShares(), entries
+		s.shares[name], s.draining[name] = fakeShares(), &atomic.Bool{}
 		s.keepers[name] = &shareKeeper{
-			cell: name, shares: s.shares[name], live: s.shares[name], core: sharedCore{s}, start: entries.start, log: logr.Discard(),
-			current: func() *v1alpha1.Cell { return cell }, draining: entries.draining.Load,
+			cell: name, shares: s.shares[name], live: s.shares[name], core: sharedCore{s}, version: 10, log: logr.Discard(),
+			current: func() *v1alpha1.Cell { return cell }, draining: s.draining[name].Load,
 		}
 	}
 	s.settle()
@@ -84,7 +85,7 @@ func (s *sharedCells) step(cell string) {
 	}
 	entry.Aggregation.CountedSpec = quota.CountedSpec(&s.p.Spec)
 	next := s.p.DeepCopy()
-	finish, err := s.reconciler(cell).stepShare(s.Context(), s.p.DeepCopy(), next)
+	finish, err := s.stepShare(cell, next)
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -96,8 +97,13 @@ func (s *sharedCells) step(cell string) {
 	}
 }
 
-func (s *sharedCells) reconciler(cell string) *reconciler {
-	return &reconciler{cell: cell, shares: s.keepers[cell], entries: s.entries[cell]}
+// stepShare does what the reconciler does with a protector that it has counted.
+func (s *sharedCells) stepShare(cell string, next *v1alpha1.PodProtector) (finish func(context.Context) error, err error) {
+	finish, err = s.keepers[cell].step(s.Context(), s.p.DeepCopy(), next)
+	if err == nil && s.draining[cell].Load() {
+		drain(next, cell, 0)
+	}
+	return finish, err
 }
 
 // settle lets all cells but some take steps until no share moves any more.
@@ -147,7 +153,7 @@ func TestDeletedCellStaysUntilOtherSharesKeepTheFloor(t *testing.T) {
 	for _, pods := range []int32{4, 5, 6, 9} {
 		t.Run(fmt.Sprintf("%d pods in each cell", pods), func(t *testing.T) {
 			s := newSharedCells(t, 6, pods, "a", "b")
-			s.entries["b"].draining.Store(true)
+			s.draining["b"].Store(true)
 			s.settle("a") // the aggregator of a is late
 			if entry := quota.CellOf(s.p, "b"); entry == nil || entry.Discount != v1alpha1.DiscountDraining || entry.Share != nil {
 				t.Fatalf("before the share of a has risen, the entry of b is %+v, want one without a share that is draining", entry)
@@ -182,7 +188,7 @@ func TestSharesDoNotRelyOnASilentCell(t *testing.T) {
 // While no other cell decides on a share, an entry is dropped at once: the protector decides, and does not count the cell.
 func TestDeletedCellWithoutOtherSharesIsDropped(t *testing.T) {
 	s := newSharedCells(t, 6, 5, "a")
-	s.entries["a"].draining.Store(true)
+	s.draining["a"].Store(true)
 	s.settle()
 	if len(s.p.Status.Cells) != 0 {
 		t.Errorf("entries %+v, want none", s.p.Status.Cells)
@@ -205,10 +211,10 @@ func TestEntryOfADeletedCellStaysUntilItsShareIsClosed(t *testing.T) {
 	for i := range s.p.Status.Cells {
 		s.p.Status.Cells[i].Share = nil
 	}
-	s.entries["a"].draining.Store(true)
+	s.draining["a"].Store(true)
 	s.keepers["a"].shares = refusingUpdate{s.shares["a"]}
 	next := s.p.DeepCopy()
-	if _, err := s.reconciler("a").stepShare(t.Context(), s.p.DeepCopy(), next); err == nil || quota.CellOf(next, "a") == nil {
+	if _, err := s.stepShare("a", next); err == nil || quota.CellOf(next, "a") == nil {
 		t.Fatalf("the step ends with %v and the entries %+v, want an error, and the entry of a", err, next.Status.Cells)
 	}
 	s.keepers["a"].shares = s.shares["a"]

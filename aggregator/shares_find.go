@@ -20,14 +20,14 @@ import (
 // isOfThisCore reports whether a share is certainly one of this core, and not of another one with a protector of the same name. Versions without
 // shareOf.core did not record it.
 func (k *shareKeeper) isOfThisCore(of *v1alpha1.ShareOf) bool {
-	return of.Core != "" && of.Core == k.start.coreUID
+	return of.Core != "" && of.Core == k.coreUID
 }
 
 // find returns the share of a protector, or of a lost one of its name, as r shows it; nil if there is none. After several losses and restores, the
 // protector may not know the UID that the share has: it takes over every share of its core whose protector was not released. A restored cluster may
 // bring back a share that the protector has replaced since. The webhook charges all of them, so find ends those that are not needed.
 func (k *shareKeeper) find(ctx context.Context, r client.Reader, p *v1alpha1.PodProtector) (*v1alpha1.PodProtector, error) {
-	all, err := k.sharesOf(ctx, r, keyOf(p))
+	all, err := k.sharesOf(ctx, r, client.ObjectKeyFromObject(p))
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +96,7 @@ func (k *shareKeeper) endSurplus(ctx context.Context, kept *v1alpha1.PodProtecto
 // takeOver makes a lost protector's share that of a protector, unless that is outdated itself.
 func (k *shareKeeper) takeOver(ctx context.Context, p, share *v1alpha1.PodProtector) error {
 	live := &v1alpha1.PodProtector{}
-	if err := k.core.Get(ctx, keyOf(p), live); err != nil {
+	if err := k.core.Get(ctx, client.ObjectKeyFromObject(p), live); err != nil {
 		return err
 	}
 	if live.UID != p.UID {
@@ -130,7 +130,7 @@ func (k *shareKeeper) release(ctx context.Context, key types.NamespacedName) err
 		return fmt.Errorf("read the shares of the cell: %w", err)
 	}
 	for i := range all.Items {
-		if of := all.Items[i].Spec.ShareOf; of.Cell != k.cell || of.Core != "" && of.Core != k.start.coreUID {
+		if of := all.Items[i].Spec.ShareOf; of.Cell != k.cell || of.Core != "" && of.Core != k.coreUID {
 			continue
 		}
 		if _, err := k.releaseShare(ctx, &all.Items[i]); err != nil {

@@ -226,9 +226,9 @@ func TestCoresWithProtectorsOfOneNameHaveSharesOfTheirOwn(t *testing.T) {
 	for core, s := range map[string]*sharedCells{"core-1": first, "core-2": second} {
 		keeper := s.keepers["a"]
 		keepers[s] = &shareKeeper{
-			cell: "a", shares: first.shares["a"], live: first.shares["a"], core: gone, start: keeper.start, current: keeper.current, draining: keeper.draining, log: logr.Discard(),
+			cell: "a", shares: first.shares["a"], live: first.shares["a"], core: gone, version: keeper.version, coreUID: keeper.coreUID, current: keeper.current, draining: keeper.draining, log: logr.Discard(),
 		}
-		keepers[s].start.coreUID = core
+		keepers[s].coreUID = core
 		s.keepers = map[string]*shareKeeper{"a": keepers[s]}
 	}
 	second.p.Status.Cells[0].Share = nil
@@ -248,7 +248,7 @@ func TestCoresWithProtectorsOfOneNameHaveSharesOfTheirOwn(t *testing.T) {
 	if len(open) != 2 || open["p"] != "core-1" || open["q"] != "core-2" {
 		t.Errorf("open shares %v, want one of each core", open)
 	}
-	if err := keepers[second].release(t.Context(), keyOf(second.p)); err != nil {
+	if err := keepers[second].release(t.Context(), client.ObjectKeyFromObject(second.p)); err != nil {
 		t.Fatal(err)
 	}
 	if share := first.share("a"); share == nil || share.Spec.ShareOf.UID != "p" {

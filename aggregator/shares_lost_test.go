@@ -264,7 +264,7 @@ func TestCellWithoutTheNamespaceIsCounted(t *testing.T) {
 	s.p.Status.Cells = append(s.p.Status.Cells, v1alpha1.PodProtectorCell{CellID: "a", Aggregation: v1alpha1.Aggregation{CountedSpec: quota.CountedSpec(&s.p.Spec)}})
 	k := s.keepers["b"]
 	k = &shareKeeper{
-		cell: "a", shares: refusingCreation{fakeShares(), apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "shop")}, live: k.live, start: k.start,
+		cell: "a", shares: refusingCreation{fakeShares(), apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "shop")}, live: k.live, version: k.version,
 		current: k.current, draining: k.draining, log: k.log, created: true,
 	}
 	before := s.p.DeepCopy()

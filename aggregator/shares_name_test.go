@@ -69,7 +69,7 @@ func TestShareOfLostProtectorIsTakenOver(t *testing.T) {
 				}
 			}
 			core := fake.NewClientBuilder().WithScheme(clusters.Scheme()).WithObjects(protector("new")).Build()
-			k := &shareKeeper{cell: "a", shares: fakeShares(), core: core, start: startState{coreUID: "core"}}
+			k := &shareKeeper{cell: "a", shares: fakeShares(), core: core, coreUID: "core"}
 			must(k.create(t.Context(), protector("first")))
 			if test.released {
 				must(clusters.RecordRelease(t.Context(), core, protector("first"), "test"))
@@ -81,7 +81,7 @@ func TestShareOfLostProtectorIsTakenOver(t *testing.T) {
 			if taken := found != nil && err == nil; taken != (test.want == "new") {
 				t.Errorf("found %+v, want that the share is taken over: %v", found, test.want == "new")
 			}
-			all, err := k.sharesOf(t.Context(), k.shares, keyOf(protector("new")))
+			all, err := k.sharesOf(t.Context(), k.shares, client.ObjectKeyFromObject(protector("new")))
 			must(err)
 			var owners []string
 			for i := range all.Items {
@@ -123,7 +123,7 @@ func (s storedShare) store(t *testing.T, k *shareKeeper, p *v1alpha1.PodProtecto
 
 func storedSharesOf(t *testing.T, k *shareKeeper, p *v1alpha1.PodProtector) (stored []storedShare) {
 	t.Helper()
-	all, err := k.sharesOf(t.Context(), k.shares, keyOf(p))
+	all, err := k.sharesOf(t.Context(), k.shares, client.ObjectKeyFromObject(p))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +156,7 @@ func TestSurplusShareEnds(t *testing.T) {
 				Namespace: "shop", Name: "web", UID: "new", Finalizers: []string{v1alpha1.FinalizerHold}, Annotations: map[string]string{v1alpha1.AnnotationRestored: "first"},
 			}}
 			core := fake.NewClientBuilder().WithScheme(clusters.Scheme()).WithObjects(p.DeepCopy()).Build()
-			k := &shareKeeper{cell: "a", shares: fakeShares(), core: core, start: startState{coreUID: "core"}}
+			k := &shareKeeper{cell: "a", shares: fakeShares(), core: core, coreUID: "core"}
 			for _, share := range test.stored {
 				share.store(t, k, p)
 			}

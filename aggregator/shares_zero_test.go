@@ -24,9 +24,7 @@ func TestDrainedShareOfZeroAdmitsNothingUnrecorded(t *testing.T) {
 	if share.Spec.MinAvailable.IntValue() != 0 || share.Spec.ShareOf.Closed {
 		t.Fatalf("the shares are %v and %v, want one of 0", s.share("a").Spec.MinAvailable, s.share("b").Spec.MinAvailable)
 	}
-	ofShares := &cellEntries{start: s.entries[zero].start}
-	ofShares.draining.Store(true)
-	ofShares.drain(share)
+	drain(share, zero, 0)
 	if quota.CellOf(share, zero) != nil {
 		t.Fatal("the entry of the share was not drained")
 	}

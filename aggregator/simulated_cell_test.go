@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/aggregator/conditions"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -112,7 +113,7 @@ func (w *simulatedCell) useSelector() {
 	}
 }
 
-func (w *simulatedCell) key() types.NamespacedName { return keyOf(w.stored) }
+func (w *simulatedCell) key() types.NamespacedName { return client.ObjectKeyFromObject(w.stored) }
 
 func (w *simulatedCell) recordEvent(pod *corev1.Pod, deleted bool) {
 	w.version++
@@ -185,7 +186,7 @@ func (w *simulatedCell) lead() {
 	stop := func(error) {}
 	owned := &wholeCell{epoch: w.epoch, identity: a.options.Identity, beganAt: w.clock, stop: stop}
 	snapshot := newSnapshot(func(types.NamespacedName, time.Duration) {}, func(err error) { panic(err) }, a.clock.now, now)
-	snapshot.filter.scope = w.scope
+	snapshot.Configure(w.scope, func(types.NamespacedName) bool { return false })
 	l := a.assemble(state, owned, snapshot, &enqueuer{ownership: owned, clock: a.clock, log: logr.Discard()}, logr.Discard(), stop)
 	l.deadlines.admission.Store(int64(simulatedDeadline))
 	l.reconciler.reads.readLive = func(_ context.Context, _, selector string) (liveRead, error) { return w.readLive(selector), nil }

@@ -21,8 +21,6 @@ import (
 const (
 	// slotCheckInterval is the interval at which a shard checks which slots the shards have when it was notified of no change.
 	slotCheckInterval = 5 * time.Second
-	// notificationDelay is how long it waits after a notification, so that it handles several changes at once.
-	notificationDelay = 10 * time.Millisecond
 )
 
 // slotBalancer claims, counts and releases the slots of a shard (rule 5): it moves them until the shard has those that the ring assigns to

@@ -50,11 +50,17 @@ func (s *slotSubset) recordList() {
 	}
 }
 
-// addSlots adds slots to keep, from the next list on.
-func (f *streamFilter) addSlots(slots slot.Set) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.slots.add(slots)
+// KeepOnly makes the snapshot keep no slots but those that AddSlots adds. onCovered is called with slots whose pods are all in the snapshot; it must not
+// block. KeepOnly must be called before the stream begins.
+func (s *Snapshot) KeepOnly(onCovered func(slot.Set)) {
+	s.filter.slots = &slotSubset{onCovered: onCovered}
+}
+
+// AddSlots adds slots to keep, from the next list on.
+func (s *Snapshot) AddSlots(slots slot.Set) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.filter.slots.add(slots)
 }
 
 // ReleaseSlots drops the pods and protectors of some slots.
@@ -68,9 +74,9 @@ func (s *Snapshot) ReleaseSlots(slots slot.Set) {
 	s.pods.releaseSlots(slots)
 }
 
-// coversSlots reports whether the snapshot has the pods of all these slots.
-func (f *streamFilter) coversSlots(slots slot.Set) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return slots.Minus(f.slots.covered).Empty()
+// CoversSlots reports whether the snapshot has the pods of all these slots.
+func (s *Snapshot) CoversSlots(slots slot.Set) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slots.Minus(s.filter.slots.covered).Empty()
 }

@@ -38,7 +38,7 @@ var slotSpec = v1alpha1.PodProtectorSpec{Selector: &v1alpha1.PodSelector{}}
 func newSlotModel() *slotModel {
 	w := &slotModel{version: 1, pods: map[types.UID]*corev1.Pod{}}
 	w.snapshot = newSnapshot(func(types.NamespacedName, time.Duration) {}, func(err error) { panic(err) }, time.Now, time.Now)
-	w.snapshot.filter.keepOnly(func(slots slot.Set) { w.covered = w.covered.Or(slots) })
+	w.snapshot.KeepOnly(func(slots slot.Set) { w.covered = w.covered.Or(slots) })
 	return w
 }
 
@@ -101,7 +101,7 @@ func (w *slotModel) finishList() {
 }
 
 func (w *slotModel) addSlots(slots slot.Set) {
-	w.snapshot.filter.addSlots(slots)
+	w.snapshot.AddSlots(slots)
 	w.wanted, w.listing = w.wanted.Or(slots), w.listing.Minus(slots)
 }
 
@@ -172,50 +172,13 @@ func (w *slotModel) check(t *rapid.T, namespaces []string) {
 	}
 }
 
-func TestReleasedSlotIsNotWritten(t *testing.T) {
-	seven, all := slot.Set{}.With(7), slot.All()
-	claims := newSlotOwnership()
-	claims.add(all, 3, time.Now())
-	if !claims.beginWork(7) || !claims.beginWork(8) {
-		t.Fatal("beginWork() = false in a claimed slot, want true")
-	}
-	dropped := make(chan struct{})
-	go func() {
-		defer close(dropped)
-		claims.release(seven)
-	}()
-	for claims.isOpen(7) {
-		time.Sleep(time.Millisecond) //nolint:forbidigo // wait until the other goroutine has begun
-	}
-	if claims.beginWork(7) {
-		t.Error("beginWork() = true in a closed slot, want false")
-	}
-	select {
-	case <-dropped:
-		t.Fatal("release() returned while work is in progress, want it to wait")
-	case <-time.After(50 * time.Millisecond):
-	}
-	if claims.claimOf(7).epoch != 3 {
-		t.Error("the epoch changed during work in progress")
-	}
-	claims.endWork(7)
-	<-dropped
-	if has, _ := claims.claimed(); has != all.Minus(seven) || claims.beginWork(7) || claims.claimOf(8).inProgress != 1 {
-		t.Errorf("claimed slots %q", has)
-	}
-	claims.add(seven, 5, time.Now())
-	if !claims.beginWork(7) || claims.claimOf(7).epoch != 5 || claims.claimOf(8).epoch != 3 {
-		t.Error("epochs after a new claim: want a new one for that slot alone")
-	}
-}
-
 // The stream does not show the end of a pod whose slot was given up.
 func TestPodOfReleasedSlotDoesNotEndLeadership(t *testing.T) {
 	var rewound error
 	s := newSnapshot(func(types.NamespacedName, time.Duration) {}, func(err error) { rewound = err }, time.Now, time.Now)
-	s.filter.keepOnly(func(slot.Set) {})
+	s.KeepOnly(func(slot.Set) {})
 	slots := slot.All()
-	s.filter.addSlots(slots)
+	s.AddSlots(slots)
 	s.filter.beginList()
 	lost := samplePod("lost", "lost", "15", nil)
 	if err := s.Replace(nil, "10"); err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/aggregator/modes"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+	"github.com/breakwater-k8s/breakwater/internal/core/scope"
 )
 
 // Snapshot is the state of a cell's pods at one resourceVersion of their watch, and of the protectors that cover them. It is the store
@@ -66,6 +67,15 @@ func newSnapshot(
 	s.nodes = newNodes(nodesChanged, func(key types.NamespacedName) { notifyProtector(key, 0) }, now)
 	return s
 }
+
+// Configure sets which pods of the stream belong to the cell, and the function that reports whether a protector can admit no removal now. It must be
+// called before the stream begins.
+func (s *Snapshot) Configure(pods scope.Scope, hasNoBudget func(types.NamespacedName) bool) {
+	s.filter.scope, s.notifier.hasNoBudget = pods, hasNoBudget
+}
+
+// Scope returns which pods of the stream belong to the cell.
+func (s *Snapshot) Scope() scope.Scope { return s.filter.scope }
 
 // Add handles an event of the watch.
 func (s *Snapshot) Add(obj any) error {
@@ -189,12 +199,5 @@ func (s *Snapshot) ForceDeletable() (number int) {
 	return number
 }
 
-// Listed reports whether the first list was received.
-func (s *Snapshot) Listed() bool {
-	select {
-	case <-s.listed:
-		return true
-	default:
-		return false
-	}
-}
+// Listed returns a channel that is closed when the first list was received.
+func (s *Snapshot) Listed() <-chan struct{} { return s.listed }

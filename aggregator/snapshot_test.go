@@ -62,8 +62,13 @@ func TestVersionGoingBackwardsEndsLeadership(t *testing.T) {
 
 func TestMalformedVersionFails(t *testing.T) {
 	s := newSnapshot(func(types.NamespacedName, time.Duration) {}, func(error) {}, time.Now, time.Now)
-	if err := s.Replace(nil, "abc"); err == nil || s.Listed() {
-		t.Errorf("error %v, listed %v, want an error and no list", err, s.Listed())
+	if err := s.Replace(nil, "abc"); err == nil {
+		t.Error("Replace() succeeds with a malformed version")
+	}
+	select {
+	case <-s.Listed():
+		t.Error("a list with a malformed version counts as received")
+	default:
 	}
 }
 

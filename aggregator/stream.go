@@ -24,30 +24,28 @@ var streamBackoff = wait.Backoff{ //nolint:gochecknoglobals // effectively a con
 	Duration: 200 * time.Millisecond, Factor: 2, Cap: 3 * time.Second, Steps: 5, Jitter: 0.5,
 }
 
-// newStream returns a reflector that keeps the snapshot up to date until its context ends. It watches all pods of the
+// Stream keeps the snapshot up to date until ctx ends. It watches all pods of the
 // cluster even for a cell that has only some of them. Several watches are not at one version, and a watch by a selector
 // reports a pod as deleted when only its labels have changed.
 //
 // The reflector also streams the first list (sendInitialEvents), which starts at the newest version if none is requested,
 // and strips its pods one by one; see Snapshot.Transformer. With an API server that cannot do that it uses listStripped,
 // and watches from there.
-func newStream(cell corev1client.PodsGetter, snapshot *Snapshot, log logr.Logger) *cache.Reflector {
+func (s *Snapshot) Stream(ctx context.Context, cell corev1client.PodsGetter, log logr.Logger) {
 	pods, history := cell.Pods(metav1.NamespaceAll), &stream.Continuity{Now: time.Now}
 	limit := stream.NewMemoryLimit("pods", stream.PodsLimitBytes)
 	source := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			history.BeginList()
-			listed, err := listStripped(ctx, options, stripping(snapshot.sinceCreation()), limit.WrapList(snapshot.filter.filterList(history.WrapList(pods.List))))
+			listed, err := listStripped(ctx, options, stripping(s.sinceCreation()), limit.WrapList(s.filter.filterList(history.WrapList(pods.List))))
 			history.EndList(err)
 			return listed, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			return history.Watch(ctx, options, limit.WrapWatch(snapshot.filter.filterWatch(pods.Watch)))
+			return history.Watch(ctx, options, limit.WrapWatch(s.filter.filterWatch(pods.Watch)))
 		},
 	}
-	return cache.NewReflectorWithOptions(source, &corev1.Pod{}, snapshot, cache.ReflectorOptions{
-		Name: "pods", Logger: &log, Backoff: &streamBackoff,
-	})
+	cache.NewReflectorWithOptions(source, &corev1.Pod{}, s, cache.ReflectorOptions{Name: "pods", Logger: &log, Backoff: &streamBackoff}).RunWithContext(ctx)
 }
 
 // listPage is the page size of a list: the number of whole pods that are in memory at a time.

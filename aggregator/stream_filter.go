@@ -28,11 +28,6 @@ type streamFilter struct {
 	mu *sync.Mutex
 }
 
-// keepOnly makes the snapshot keep no slots but those it is asked to take. It must be called before the stream begins.
-func (f *streamFilter) keepOnly(onCovered func(slot.Set)) {
-	f.slots = &slotSubset{onCovered: onCovered}
-}
-
 // outsidePod represents all pods of a streamed list that are not the cell's.
 var outsidePod = &pod{} //nolint:gochecknoglobals // effectively a constant
 

@@ -96,7 +96,7 @@ func TestStreamBeginsWithNewestPods(t *testing.T) {
 			ended := make(chan struct{})
 			go func() {
 				defer close(ended)
-				newStream(pods, s, testr.New(t)).RunWithContext(ctx)
+				s.Stream(ctx, pods, testr.New(t))
 			}()
 			defer func() { cancel(); <-ended }()
 			select {

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
@@ -48,11 +49,11 @@ type targetResult struct {
 // targetOf determines the target of a protector.
 func (r *workloadResolver) targetOf(ctx context.Context, p *v1alpha1.PodProtector, stored *v1alpha1.Aggregation) targetResult {
 	if p.Spec.TargetRef == nil {
-		r.index.setTarget(keyOf(p), nil)
+		r.index.setTarget(client.ObjectKeyFromObject(p), nil)
 		return targetResult{}
 	}
 	named := r.workloads.nameOf(targetOwner(p), p.Namespace)
-	r.index.setTarget(keyOf(p), &named)
+	r.index.setTarget(client.ObjectKeyFromObject(p), &named)
 	found, err := r.workloads.resolveTarget(ctx, p.Namespace, targetOwner(p))
 	release := r.releaseOf(p)
 	known := selectedBy(stored, p) || stored.CountedSpec == quota.CountedSpec(&p.Spec)
@@ -62,14 +63,14 @@ func (r *workloadResolver) targetOf(ctx context.Context, p *v1alpha1.PodProtecto
 	}
 	switch {
 	case meta.IsNoMatchError(err): // a CRD may be lost together with all its objects
-		r.queue.AddAfter(keyOf(p), unknownKindRetry)
+		r.queue.AddAfter(client.ObjectKeyFromObject(p), unknownKindRetry)
 		if release.confirmed {
 			return targetResult{}
 		}
 		return targetResult{target: retained(last)}
 	case err != nil:
-		r.queue.AddAfter(keyOf(p), problemRetry)
-		r.log.Error(err, "Failed to resolve the targetRef of a protector", "protector", keyOf(p), "kind", named.Kind, "name", named.Name)
+		r.queue.AddAfter(client.ObjectKeyFromObject(p), problemRetry)
+		r.log.Error(err, "Failed to resolve the targetRef of a protector", "protector", client.ObjectKeyFromObject(p), "kind", named.Kind, "name", named.Name)
 		return targetResult{target: last, unknown: !known, problem: clusters.Truncate(fmt.Sprintf("%s %s: %v", named.Kind, named.Name, err), maxProblemBytes)}
 	case found == nil && !release.byPolicy && !release.confirmed:
 		return targetResult{target: retained(last)}

@@ -8,20 +8,21 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/core/confirm"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 	"github.com/breakwater-k8s/breakwater/internal/core/workload"
+	"github.com/breakwater-k8s/breakwater/internal/sharding/slot"
 )
-
-// maxProblemBytes is the maximum length of a problem in a status, in bytes.
-const maxProblemBytes = 512
 
 // workloadResolver finds the workloads of protectors: the one that a protector names, and those that own its pods. It is safe for
 // concurrent use.
@@ -33,14 +34,14 @@ type workloadResolver struct {
 	log       logr.Logger
 }
 
-// newWorkloads returns the workloads of the cell, which are watched until ctx ends. onChange is called with each that changes.
-func (a *Aggregator) newWorkloads(ctx context.Context, onChange func(workloadName)) *workloads {
-	return &workloads{
-		metadata: a.metadataClient, dynamic: a.dynamicClient, mapper: a.mapper, onChange: onChange,
-		startInformer: func(informer toolscache.SharedIndexInformer) { go informer.RunWithContext(ctx) },
-		kinds:         map[schema.GroupVersionResource]watchedKind{}, sizes: map[types.UID]size{},
-		listCounts: map[schema.GroupVersionResource]int{},
-	}
+// newWorkloadResolver returns the resolver of a leadership. Its workloads are watched from watch on.
+func newWorkloadResolver(queue workqueue.TypedRateLimitingInterface[types.NamespacedName], now func() time.Time, log logr.Logger) *workloadResolver {
+	return &workloadResolver{index: newWorkloadIndex(), queue: queue, now: now, log: log}
+}
+
+// watch sets the clients of the cell, whose workloads are watched until ctx ends.
+func (r *workloadResolver) watch(ctx context.Context, metadata metadata.Interface, dynamic dynamic.Interface, mapper meta.RESTMapper) {
+	r.workloads = newWorkloads(ctx, metadata, dynamic, mapper, r.workloadChanged)
 }
 
 // workloadChanged enqueues the protectors that depend on a workload.
@@ -53,7 +54,7 @@ func (r *workloadResolver) workloadChanged(workload workloadName) {
 // expect sets how many pods are expected in this cell, if the floor depends on that (rules 13, 16). A value that cannot be determined now stays as
 // it was; expect then returns false if a retry is worthwhile.
 func (r *workloadResolver) expect(ctx context.Context, p *v1alpha1.PodProtector, stored, now *v1alpha1.Aggregation, pods *count) bool {
-	key := keyOf(p)
+	key := client.ObjectKeyFromObject(p)
 	now.SelectedSpec = quota.SelectedSpec(&p.Spec)
 	if !quota.NeedsExpected(&p.Spec) {
 		r.index.setResults(key, nil)
@@ -101,8 +102,8 @@ type expecting struct {
 
 func (r *workloadResolver) newExpecting(p *v1alpha1.PodProtector, stored *v1alpha1.Aggregation, pods *count) *expecting {
 	e := &expecting{
-		resolver: r, key: keyOf(p), pods: pods, known: stored.Workloads, before: stored.ExpectedReplicas,
-		isFormer: stored.SelectedSpec == quota.FormerSelectedSpec(&p.Spec), last: r.index.resultsOf(keyOf(p)), seen: map[owner]found{},
+		resolver: r, key: client.ObjectKeyFromObject(p), pods: pods, known: stored.Workloads, before: stored.ExpectedReplicas,
+		isFormer: stored.SelectedSpec == quota.FormerSelectedSpec(&p.Spec), last: r.index.resultsOf(client.ObjectKeyFromObject(p)), seen: map[owner]found{},
 	}
 	if !selectedBy(stored, p) {
 		e.known = nil
@@ -216,4 +217,12 @@ func (e *expecting) keep(err error, stored, now *v1alpha1.Aggregation) (isFinal 
 // releaseOf returns the user's decision on the protector's workloads that no longer exist.
 func (r *workloadResolver) releaseOf(p *v1alpha1.PodProtector) release {
 	return release{byPolicy: p.Spec.TargetRemovalPolicy == v1alpha1.TargetRemovalRelease, confirmed: confirm.Confirmed(p.Annotations, r.now())}
+}
+
+// forget drops the results and the target of a protector.
+func (r *workloadResolver) forget(protector types.NamespacedName) { r.index.forget(protector) }
+
+// addKeysIn adds the protectors of some slots to keys.
+func (r *workloadResolver) addKeysIn(slots slot.Set, keys map[types.NamespacedName]bool) {
+	r.index.addKeysIn(slots, keys)
 }

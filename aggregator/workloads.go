@@ -263,7 +263,7 @@ func hasChanged(kind schema.GroupKind, before, after *metav1.PartialObjectMetada
 	return before.UID != after.UID || stateOf(kind, before) != stateOf(kind, after) || above(before) != above(after)
 }
 
-// source lists and watches the metadata of a kind. After a watch that broke off it lists all objects again, as newStream does: an API
+// source lists and watches the metadata of a kind. After a watch that broke off it lists all objects again, as Snapshot.Stream does: an API
 // server whose etcd was restored continues the watch, and never shows what the restore has undone. The replicas that a workload requested
 // in the lost history would be expected for ever.
 func (w *workloads) source(resource schema.GroupVersionResource) *toolscache.ListWatch {
@@ -319,4 +319,16 @@ func stripped(whole *metav1.PartialObjectMetadata) *metav1.PartialObjectMetadata
 		Namespace: whole.Namespace, Name: whole.Name, UID: whole.UID, ResourceVersion: whole.ResourceVersion,
 		Generation: whole.Generation, OwnerReferences: whole.OwnerReferences,
 	}}
+}
+
+// newWorkloads returns the workloads of a cell, which are watched until ctx ends. onChange is called with each that changes; it must not block.
+func newWorkloads(
+	ctx context.Context, metadata metadata.Interface, dynamic dynamic.Interface, mapper meta.RESTMapper, onChange func(workloadName),
+) *workloads {
+	return &workloads{
+		metadata: metadata, dynamic: dynamic, mapper: mapper, onChange: onChange,
+		startInformer: func(informer toolscache.SharedIndexInformer) { go informer.RunWithContext(ctx) },
+		kinds:         map[schema.GroupVersionResource]watchedKind{}, sizes: map[types.UID]size{},
+		listCounts: map[schema.GroupVersionResource]int{},
+	}
 }

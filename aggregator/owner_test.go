@@ -1,0 +1,85 @@
+package aggregator
+
+import (
+	"maps"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+	"github.com/breakwater-k8s/breakwater/internal/core/selectors"
+)
+
+// A terminating pod says nothing about the replicas that its workload requests (rule 13).
+func TestPodsWithExpectedOwners(t *testing.T) {
+	set := metav1.OwnerReference{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "db", UID: "s-db", Controller: new(true)}
+	key := types.NamespacedName{Namespace: "default", Name: "web"}
+	percent := intstr.FromString("50%")
+	for claim, c := range map[string]struct {
+		change func(p *corev1.Pod)
+		want   map[owner]int32
+	}{
+		"one that runs": {func(*corev1.Pod) {}, map[owner]int32{{"apps/v1", "StatefulSet", "db", "s-db"}: 1}},
+		"one that terminates": {
+			func(p *corev1.Pod) { p.DeletionTimestamp = new(metav1.Now()) }, map[owner]int32{{"apps/v1", "StatefulSet", "db", "s-db"}: 1},
+		},
+		"none that has finished": {func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }, map[owner]int32{}},
+		"one without an owner":   {func(p *corev1.Pod) { p.OwnerReferences = nil }, map[owner]int32{noOwner(): 1}},
+		"none without an owner that terminates": {
+			func(p *corev1.Pod) { p.OwnerReferences, p.DeletionTimestamp = nil, new(metav1.Now()) }, map[owner]int32{},
+		},
+	} {
+		s := newSnapshot(func(types.NamespacedName, time.Duration) {}, func(err error) { t.Fatal(err) }, time.Now, time.Now)
+		s.Cover(key, selectors.Coverage{Selector: selectors.Everything()}, time.Second)
+		if err := s.Replace(nil, "1"); err != nil {
+			t.Fatal(err)
+		}
+		p := samplePod("db-0", "db-0", "2", nil)
+		p.OwnerReferences = []metav1.OwnerReference{set}
+		c.change(p)
+		if err := s.Update(p); err != nil {
+			t.Fatal(err)
+		}
+		got, ok := s.Count(key, &v1alpha1.PodProtectorSpec{MaxUnavailable: &percent}, func(func(quota.Reservation) bool) {}, nil, nil)
+		if !ok || !maps.Equal(got.owners, c.want) {
+			t.Errorf("%s: Count() has the owners %v, want %v", claim, got.owners, c.want)
+		}
+	}
+}
+
+// A first count uses a live list that the stream has not reached. A pod that terminates in that list does not count, but still names its
+// owner.
+func TestPodsWithExpectedOwnersInInitialCount(t *testing.T) {
+	key, percent := types.NamespacedName{Namespace: "default", Name: "web"}, intstr.FromString("50%")
+	set := metav1.OwnerReference{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "db", UID: "s-db", Controller: new(true)}
+	db := owner{"apps/v1", "StatefulSet", "db", "s-db"}
+	for claim, c := range map[string]struct {
+		owners  []metav1.OwnerReference
+		live    map[quota.UIDHash]livePod
+		want    map[owner]int32
+		counted int32
+	}{
+		"alive":                             {[]metav1.OwnerReference{set}, map[quota.UIDHash]livePod{quota.HashUID("db-0"): {version: 2}}, map[owner]int32{db: 1}, 1},
+		"changed since the snapshot":        {[]metav1.OwnerReference{set}, map[quota.UIDHash]livePod{quota.HashUID("db-0"): {version: 3}}, map[owner]int32{db: 1}, 0},
+		"terminating":                       {[]metav1.OwnerReference{set}, map[quota.UIDHash]livePod{quota.HashUID("db-0"): {terminating: true}}, map[owner]int32{db: 1}, 0},
+		"terminating, and without an owner": {nil, map[quota.UIDHash]livePod{quota.HashUID("db-0"): {terminating: true}}, map[owner]int32{}, 0},
+		"gone":                              {[]metav1.OwnerReference{set}, nil, map[owner]int32{}, 0},
+	} {
+		s := newSnapshot(func(types.NamespacedName, time.Duration) {}, func(err error) { t.Fatal(err) }, time.Now, time.Now)
+		s.Cover(key, selectors.Coverage{Selector: selectors.Everything()}, time.Second)
+		p := samplePod("db-0", "db-0", "2", nil)
+		p.OwnerReferences = c.owners
+		if err := s.Replace(listOf(p), "2"); err != nil {
+			t.Fatal(err)
+		}
+		got, ok := s.Count(key, &v1alpha1.PodProtectorSpec{MaxUnavailable: &percent}, none, &liveRead{version: 3, pods: c.live}, nil)
+		if !ok || !maps.Equal(got.owners, c.want) || got.aggregation.CountedReplicas != c.counted {
+			t.Errorf("%s: Count() has the owners %v and counts %d, want %v and %d", claim, got.owners, got.aggregation.CountedReplicas, c.want, c.counted)
+		}
+	}
+}
