@@ -9,6 +9,7 @@ import (
 	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/breakwater-k8s/breakwater/aggregator/shares"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 	"github.com/breakwater-k8s/breakwater/internal/core/scope"
@@ -71,7 +72,7 @@ func (e *cellEntries) ensure(p *v1alpha1.PodProtector) *v1alpha1.PodProtectorCel
 // drain drains the cell's entry in a protector, if the Cell is being deleted.
 func (e *cellEntries) drain(p *v1alpha1.PodProtector) {
 	if e.draining.Load() {
-		drain(p, e.start.cell.Name, e.start.restored)
+		shares.Drain(p, e.start.cell.Name, e.start.restored)
 	}
 }
 

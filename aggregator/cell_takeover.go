@@ -15,6 +15,8 @@ import (
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/breakwater-k8s/breakwater/aggregator/ownership"
+	"github.com/breakwater-k8s/breakwater/aggregator/versions"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
@@ -27,9 +29,9 @@ type startState struct {
 	// version is the core's version at the start, and restored that of the core's last restore; see CellAggregator. Only a
 	// process that recorded the restore itself can determine how long ago it was.
 	version, restored uint64
-	// beganAt is when the leadership began, on the monotonic clock.
+	// BeganAt is when the leadership began, on the monotonic clock.
 	beganAt time.Time
-	// coreUID is the UID of the core's namespace kube-system, which tells its shares, and the namespaces that it protects, from those of other cores;
+	// CoreUID is the UID of the core's namespace kube-system, which tells its shares, and the namespaces that it protects, from those of other cores;
 	// empty without the permission to read it.
 	coreUID string
 }
@@ -67,13 +69,13 @@ func (t *cellTakeover) take(ctx context.Context) (startState, error) {
 		if err := t.holders.awaitShards(cell); err != nil {
 			return err
 		}
-		state.cell, state.restored = cell, parseVersion(cell.Status.Aggregator.RestoredVersion)
+		state.cell, state.restored = cell, versions.Parse(cell.Status.Aggregator.RestoredVersion)
 		if t.isRestored(cell, now) {
 			state.restored = now
 		}
 		epoch := max(cell.Status.Aggregator.Epoch, t.highestStoredEpoch(), t.highestOwnEpoch) + 1
 		cell.Status.Aggregator = v1alpha1.CellAggregator{
-			Holder: t.options.Identity, Epoch: epoch, RestoredVersion: formatVersion(state.restored), SeenVersion: formatVersion(now),
+			Holder: t.options.Identity, Epoch: epoch, RestoredVersion: versions.Format(state.restored), SeenVersion: versions.Format(now),
 		}
 		return t.coreClient.Status().Update(ctx, cell)
 	})
@@ -83,14 +85,14 @@ func (t *cellTakeover) take(ctx context.Context) (startState, error) {
 	if err != nil {
 		return state, fmt.Errorf("raise the epoch of Cell %s: %w", t.options.Cell, err)
 	}
-	t.highestOwnEpoch, state.version = state.cell.Status.Aggregator.Epoch, parseVersion(state.cell.ResourceVersion)
+	t.highestOwnEpoch, state.version = state.cell.Status.Aggregator.Epoch, versions.Parse(state.cell.ResourceVersion)
 	state.beganAt = t.monotonic()
 	state.coreUID, err = t.readCoreUID(ctx)
 	return state, err
 }
 
 // join adds the entry of an incarnation, without slots. The slots of an earlier incarnation become unowned.
-func (t *cellTakeover) join(ctx context.Context, incarnation *Incarnation) (startState, error) {
+func (t *cellTakeover) join(ctx context.Context, incarnation *ownership.Incarnation) (startState, error) {
 	if !toolscache.WaitForCacheSync(ctx.Done(), t.informer.HasSynced) {
 		return startState{}, fmt.Errorf("read PodProtectors: %w", context.Cause(ctx))
 	}
@@ -103,14 +105,14 @@ func (t *cellTakeover) join(ctx context.Context, incarnation *Incarnation) (star
 		if err := errors.Join(t.checkCluster(cell), t.holders.awaitLeader(ctx, cell)); err != nil {
 			return err
 		}
-		state.cell, state.restored = cell, parseVersion(cell.Status.Aggregator.RestoredVersion)
+		state.cell, state.restored = cell, versions.Parse(cell.Status.Aggregator.RestoredVersion)
 		if t.isRestored(cell, now) {
 			state.restored = now
-			cell.Status.Aggregator.RestoredVersion = formatVersion(now)
+			cell.Status.Aggregator.RestoredVersion = versions.Format(now)
 		}
-		cell.Status.Aggregator.SeenVersion = formatVersion(now)
-		addEntry(cell, t.options.Membership.Ring(), t.options.Membership.Name(), incarnation.Holder)
-		sumShards(cell)
+		cell.Status.Aggregator.SeenVersion = versions.Format(now)
+		ownership.AddEntry(cell, t.options.Membership.Ring(), t.options.Membership.Name(), incarnation.Holder)
+		ownership.SumShards(cell)
 		return t.coreClient.Status().Update(ctx, cell)
 	})
 	if apierrors.IsNotFound(err) {
@@ -119,7 +121,7 @@ func (t *cellTakeover) join(ctx context.Context, incarnation *Incarnation) (star
 	if err != nil {
 		return state, fmt.Errorf("join the shards of Cell %s: %w", t.options.Cell, err)
 	}
-	state.version, state.beganAt = parseVersion(state.cell.ResourceVersion), t.monotonic()
+	state.version, state.beganAt = versions.Parse(state.cell.ResourceVersion), t.monotonic()
 	state.coreUID, err = t.readCoreUID(ctx)
 	return state, err
 }
@@ -162,17 +164,17 @@ func (t *cellTakeover) checkCluster(cell *v1alpha1.Cell) error {
 
 // readCell reads the Cell, and the current version of the core, from the API server.
 func (t *cellTakeover) readCell(ctx context.Context) (*v1alpha1.Cell, uint64, error) {
-	return readCellAndVersion(ctx, t.coreReader, t.options.Cell)
+	return versions.ReadCell(ctx, t.coreReader, t.options.Cell)
 }
 
 // isRestored reports whether the core was restored from a backup since the last leadership that recorded a restore. Either this
 // process has seen it, or the core is far ahead of the version that its leaders record every few seconds.
 func (t *cellTakeover) isRestored(cell *v1alpha1.Cell, now uint64) bool {
-	lost, recorded := t.restoreDetector.LostVersion(), parseVersion(cell.Status.Aggregator.RestoredVersion)
+	lost, recorded := t.restoreDetector.LostVersion(), versions.Parse(cell.Status.Aggregator.RestoredVersion)
 	if lost > 0 && recorded <= lost {
 		return true
 	}
-	return cell.Status.Aggregator.Epoch > 0 && clusters.ShowsRestore(seenVersion(cell), now)
+	return cell.Status.Aggregator.Epoch > 0 && clusters.ShowsRestore(versions.Seen(cell), now)
 }
 
 // highestStoredEpoch returns the highest epoch in the protectors, in case the Cell was deleted and recreated. If a higher epoch

@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/breakwater-k8s/breakwater/aggregator/ownership"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
@@ -19,7 +20,7 @@ type enqueuer struct {
 	cell      string
 	queue     workqueue.TypedRateLimitingInterface[types.NamespacedName]
 	informer  toolscache.SharedIndexInformer
-	ownership ownership
+	ownership ownership.Ownership
 	rounds    *roundTracer
 	clock     *steadyClock
 	log       logr.Logger
@@ -50,7 +51,7 @@ func (e *enqueuer) hasNoBudget(key types.NamespacedName) bool {
 
 // protectorChanged also waits, unless the pods must now be counted differently or the protector is being deleted.
 func (e *enqueuer) protectorChanged(p *v1alpha1.PodProtector) {
-	if !e.ownership.owns(p.Namespace) {
+	if !e.ownership.Owns(p.Namespace) {
 		return
 	}
 	e.rounds.recordEvent(client.ObjectKeyFromObject(p))
@@ -82,7 +83,7 @@ func (e *enqueuer) recountAfterSteps(ctx context.Context) {
 // recountAged enqueues the protectors that count pods by how long they have been ready.
 func (e *enqueuer) recountAged() {
 	for _, found := range e.informer.GetStore().List() {
-		if p, ok := found.(*v1alpha1.PodProtector); ok && p.Spec.MinReadySeconds > 0 && e.ownership.owns(p.Namespace) {
+		if p, ok := found.(*v1alpha1.PodProtector); ok && p.Spec.MinReadySeconds > 0 && e.ownership.Owns(p.Namespace) {
 			e.queue.Add(client.ObjectKeyFromObject(p))
 		}
 	}

@@ -5,13 +5,14 @@ import (
 	"slices"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
+	"github.com/breakwater-k8s/breakwater/aggregator/ownership"
+	"github.com/breakwater-k8s/breakwater/aggregator/snapshot"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
@@ -84,7 +85,7 @@ func (*metrics) probe(registry prometheus.Registerer, cell *rest.Config, every t
 }
 
 // recordSizes records the sizes of a snapshot, and returns its number of pods and of protectors.
-func (m *metrics) recordSizes(s *Snapshot) (pods, protectors int) {
+func (m *metrics) recordSizes(s *snapshot.Snapshot) (pods, protectors int) {
 	pods, protectors = s.Size()
 	m.pods.Set(float64(pods))
 	m.protectors.Set(float64(protectors))
@@ -110,7 +111,7 @@ const maxSpreadSeries = 1000
 type spreadMetrics struct {
 	protectors, satisfied, largest *prometheus.Desc
 
-	records protectorMap[spreadRecord]
+	records ownership.Map[spreadRecord]
 }
 
 type spreadRecord struct {
@@ -134,10 +135,10 @@ func newSpreadMetrics() *spreadMetrics {
 func (m *spreadMetrics) record(key types.NamespacedName, p *v1alpha1.PodProtector) {
 	satisfied := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionSpreadSatisfied)
 	if satisfied == nil || p.Status.Spread == nil {
-		m.records.forget(key)
+		m.records.Forget(key)
 		return
 	}
-	m.records.set(key, spreadRecord{satisfied.Status, float64(p.Status.Spread.LargestSharePercent) / 100})
+	m.records.Set(key, spreadRecord{satisfied.Status, float64(p.Status.Spread.LargestSharePercent) / 100})
 }
 
 // Describe implements prometheus.Collector.
@@ -167,7 +168,7 @@ func (m *spreadMetrics) Collect(metrics chan<- prometheus.Metric) {
 	}
 	by := map[metav1.ConditionStatus]int{metav1.ConditionTrue: 0, metav1.ConditionFalse: 0, metav1.ConditionUnknown: 0}
 	var all []protector
-	for key, record := range m.records.clone() {
+	for key, record := range m.records.Clone() {
 		by[record.status]++
 		all = append(all, protector{key.String(), record})
 	}

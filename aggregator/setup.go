@@ -28,6 +28,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/breakwater-k8s/breakwater/aggregator/modes"
+	"github.com/breakwater-k8s/breakwater/aggregator/ownership"
+	"github.com/breakwater-k8s/breakwater/aggregator/shares"
+	"github.com/breakwater-k8s/breakwater/aggregator/snapshot"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing"
@@ -44,7 +47,7 @@ type Options struct {
 	Cluster string
 	// Membership is the place in a ring through which this process shares the cell with others; nil means that it leads the
 	// cell alone, or waits to.
-	Membership Membership
+	Membership ownership.Membership
 	// Interest selects the core's protectors that the cache keeps, for a cell that shards share; nil keeps all.
 	Interest *clusters.CacheFilter
 	// Identity of this process among the candidates for the cell's leadership.
@@ -99,7 +102,7 @@ type Aggregator struct {
 	metadataClient metadata.Interface
 	dynamicClient  dynamic.Interface
 	mapper         meta.RESTMapper
-	live           liveReader
+	live           snapshot.LiveReader
 	// handler is the registration for changes of protectors.
 	handler toolscache.ResourceEventHandlerRegistration
 	// removeCellHandler removes the event handler for which shards have which slots; nil if there is none.
@@ -195,10 +198,10 @@ func (a *Aggregator) connect(ctx context.Context, mgr manager.Manager) error {
 		return fmt.Errorf("client of cell %s: %w", a.options.Cell, err)
 	}
 	a.cellEvents = events.NewBroadcaster(&events.EventSinkImpl{Interface: a.cellClientset.EventsV1()})
-	if a.trimmedPods, err = newTrimmedPods(cell); err != nil {
+	if a.trimmedPods, err = snapshot.NewTrimmedPods(cell); err != nil {
 		return fmt.Errorf("client of the pods of cell %s: %w", a.options.Cell, err)
 	}
-	a.live = liveReader{clientset: a.cellClientset, metadata: a.metadataClient, lists: a.metrics.liveReads}
+	a.live = snapshot.LiveReader{Clientset: a.cellClientset, Metadata: a.metadataClient, Lists: a.metrics.liveReads}
 	informer, err := mgr.GetCache().GetInformer(ctx, &v1alpha1.PodProtector{})
 	if err != nil {
 		return fmt.Errorf("watch PodProtectors: %w", err)
@@ -220,7 +223,7 @@ func (a *Aggregator) connect(ctx context.Context, mgr manager.Manager) error {
 		DeleteFunc: func(obj any) { a.history.deleted(obj); a.protectorChanged(obj) },
 	})
 	if a.options.Shares != nil {
-		err = errors.Join(err, watchShares(ctx, a.options.Shares, a.options.Cell, a.shareKeeper))
+		err = errors.Join(err, shares.Watch(ctx, a.options.Shares, a.options.Cell, a.shareKeeper))
 	}
 	if err != nil || a.options.Membership == nil {
 		return err
@@ -237,8 +240,8 @@ func (a *Aggregator) Start(ctx context.Context) error {
 	if a.probe != nil {
 		go func() { _ = a.probe.Start(ctx) }() // it ends with ctx, and returns no error
 	}
-	if shares := a.options.Shares; shares != nil {
-		go newShareMonitor(a.options.Cell, a.coreReader, shares.GetClient(), a.shareKeeper, a.metrics.shareState, a.monotonic, a.log).run(ctx)
+	if workers := a.options.Shares; workers != nil {
+		go shares.NewMonitor(a.options.Cell, a.coreReader, workers.GetClient(), a.shareKeeper, a.metrics.shareState, a.monotonic, a.log).Run(ctx)
 	}
 	defer a.cellEvents.Shutdown()
 	if err := a.cellEvents.StartRecordingToSinkWithContext(ctx); err != nil {
@@ -306,8 +309,8 @@ func (a *Aggregator) ready(*http.Request) error {
 	return nil
 }
 
-// shareKeeper returns the keeper of the shares in the current leadership; nil while another process leads.
-func (a *Aggregator) shareKeeper() *shareKeeper {
+// Keeper returns the keeper of the shares in the current leadership; nil while another process leads.
+func (a *Aggregator) shareKeeper() *shares.Keeper {
 	if l := a.current.Load(); l != nil {
 		return l.reconciler.shares
 	}

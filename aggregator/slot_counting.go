@@ -9,6 +9,7 @@ import (
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/breakwater-k8s/breakwater/aggregator/ownership"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 	"github.com/breakwater-k8s/breakwater/internal/sharding/slot"
@@ -22,10 +23,10 @@ func (b *slotBalancer) begin(ctx context.Context, slots slot.Set, epoch int64) {
 		b.fetchProtectors(ctx)
 	}
 	b.initial.expect(func(namespace string) bool { return slots.Has(slot.Of(namespace)) })
-	b.owned.slots.add(slots, epoch, b.monotonic())
+	b.owned.Slots.Add(slots, epoch, b.monotonic())
 	b.snapshot.AddSlots(slots) // any list that begins from here on is recent enough for the protectors noted above
-	notify(b.relistRequests)
-	all, _ := b.owned.slots.claimed()
+	ownership.Notify(b.relistRequests)
+	all, _ := b.owned.Slots.Claimed()
 	b.metrics.leading.Set(1)
 	b.metrics.epoch.Set(float64(epoch))
 	b.metrics.slots.Set(float64(all.Len()))
@@ -57,12 +58,12 @@ func (b *slotBalancer) covered(slots slot.Set) {
 	b.log.Info("Started counting slots", "slots", slots.String())
 	b.enqueuer.enqueueAll(func(namespace string) bool { return slots.Has(slot.Of(namespace)) })
 	b.listReceived.Store(true)
-	b.owned.requestRebalance()
+	b.owned.RequestRebalance()
 }
 
 // release releases some slots. When it returns, no worker works on them and their state is dropped.
 func (b *slotBalancer) release(slots slot.Set) {
-	b.owned.slots.release(slots)
+	b.owned.Slots.Release(slots)
 	b.forgetIn(slots)
 	b.snapshot.ReleaseSlots(slots)
 	b.keepCached(slot.Set{})
@@ -72,7 +73,7 @@ func (b *slotBalancer) release(slots slot.Set) {
 
 // keepCached makes the cache keep the protectors of the slots that the leadership has, and of the slots in more.
 func (b *slotBalancer) keepCached(more slot.Set) {
-	has, _ := b.owned.slots.claimed()
+	has, _ := b.owned.Slots.Claimed()
 	b.options.Interest.Set(b.options.Cell, has.Or(more))
 }
 
@@ -114,15 +115,15 @@ func (b *slotBalancer) writeHeartbeat(ctx context.Context) error {
 			return err
 		}
 		b.applyCell(cell)
-		if has, _ := b.owned.slots.claimed(); !has.Minus(b.recorded(cell)).Empty() {
-			b.owned.requestRebalance()
+		if has, _ := b.owned.Slots.Claimed(); !has.Minus(b.recorded(cell)).Empty() {
+			b.owned.RequestRebalance()
 		}
 		pods, protectors := b.metrics.recordSizes(b.snapshot)
 		now := metav1.NewMicroTime(b.now())
-		entry := entryOf(cell, b.options.Membership.Name())
+		entry := ownership.EntryOf(cell, b.options.Membership.Name())
 		entry.Pods, entry.Protectors, entry.LastHeartbeat = quota.Saturate(pods), quota.Saturate(protectors), &now
 		cell.Status.Aggregator.LastHeartbeat = &now
-		sumShards(cell)
+		ownership.SumShards(cell)
 		return b.coreClient.Status().Update(ctx, cell)
 	})
 }
@@ -136,11 +137,11 @@ func (b *slotBalancer) releaseAll(ctx context.Context) {
 		if err := b.coreReader.Get(ctx, client.ObjectKey{Name: b.options.Cell}, cell); err != nil {
 			return err
 		}
-		if entry := entryOf(cell, b.options.Membership.Name()); entry == nil || entry.Holder != b.owned.incarnation.Holder {
+		if entry := ownership.EntryOf(cell, b.options.Membership.Name()); entry == nil || entry.Holder != b.owned.Incarnation.Holder {
 			return nil
 		}
-		removeEntry(cell, b.options.Membership.Name())
-		sumShards(cell)
+		ownership.RemoveEntry(cell, b.options.Membership.Name())
+		ownership.SumShards(cell)
 		return b.coreClient.Status().Update(ctx, cell)
 	})
 	if err != nil {

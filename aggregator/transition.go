@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/breakwater-k8s/breakwater/aggregator/snapshot"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
@@ -118,7 +119,7 @@ func (s *countedSpec) whole() *v1alpha1.PodProtectorSpec {
 // earlier returns the rules of the specs before the last seen one, as long as removals that were admitted by them may be under way.
 // wait is how long that lasts for the last of them; 0 if there is none. The last seen one is an earlier one too if target, by which the
 // protector is counted now, selects other pods: webhooks admit removals by it until they have seen the new counts.
-func (s *periods) earlier(target *v1alpha1.Target, underWay time.Duration, now time.Time) (earlier []countingRule, wait time.Duration) {
+func (s *periods) earlier(target *v1alpha1.Target, underWay time.Duration, now time.Time) (earlier []snapshot.Rule, wait time.Duration) {
 	for i := range s.all {
 		other := &s.all[i]
 		left := other.ended.Add(underWay).Sub(now)
@@ -129,10 +130,10 @@ func (s *periods) earlier(target *v1alpha1.Target, underWay time.Duration, now t
 		}
 		wait = max(wait, left)
 		if other.specHash == "" {
-			earlier = append(earlier, countsNoPod())
+			earlier = append(earlier, snapshot.CountsNoPod())
 			continue
 		}
-		earlier = append(earlier, countingRuleOf(other.spec.whole(), other.target))
+		earlier = append(earlier, snapshot.RuleOf(other.spec.whole(), other.target))
 	}
 	return earlier, wait
 }
@@ -163,7 +164,7 @@ func (t *transitions) forget(p *v1alpha1.PodProtector) {
 // earlier records the newest state of a protector, and returns the result of periods.earlier.
 func (t *transitions) earlier(
 	p *v1alpha1.PodProtector, cell string, target *v1alpha1.Target, underWay time.Duration, now time.Time,
-) (earlier []countingRule, wait time.Duration) {
+) (earlier []snapshot.Rule, wait time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	seen := t.periodsOf(p)
