@@ -19,7 +19,7 @@ import (
 type countDelays struct {
 	// restored is that of the start of the leadership.
 	restored        uint64
-	ownership       ownership.Ownership
+	ownership       *ownership.Ownership
 	deadlines       *reservationDeadlines
 	initial         *initialCounts
 	endedProtectors *endedProtectors

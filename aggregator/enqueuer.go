@@ -20,7 +20,7 @@ type enqueuer struct {
 	cell      string
 	queue     workqueue.TypedRateLimitingInterface[types.NamespacedName]
 	informer  toolscache.SharedIndexInformer
-	ownership ownership.Ownership
+	ownership *ownership.Ownership
 	rounds    *roundTracer
 	clock     *steadyClock
 	log       logr.Logger

@@ -51,7 +51,7 @@ func selectorOf(target *v1alpha1.Target) string {
 // use. One worker at a time counts a protector.
 type initialCounts struct {
 	cell      string
-	ownership ownership.Ownership
+	ownership *ownership.Ownership
 	informer  toolscache.SharedIndexInformer
 	snapshot  *snapshot.Snapshot
 	reads     *snapshot.AliveReads

@@ -32,7 +32,7 @@ type leadership struct {
 	trimmedPods    corev1client.PodsGetter
 	metadataClient metadata.Interface
 	metrics        *metrics
-	ownership      ownership.Ownership
+	ownership      *ownership.Ownership
 	// slots claims the slots of ownership, if shards share the cell; nil otherwise.
 	slots      *slotBalancer
 	snapshot   *snapshot.Snapshot
@@ -73,10 +73,10 @@ func (a *Aggregator) lead(ctx context.Context) {
 		return
 	}
 	epoch := state.cell.Status.Aggregator.Epoch
-	owned := &ownership.WholeCell{Epoch: epoch, Identity: a.options.Identity, BeganAt: state.beganAt, Stop: stop}
+	owned := ownership.OfLeader(a.options.Identity, epoch, state.beganAt, stop)
 	l := a.newLeadership(ctx, state, owned, a.log.WithValues("epoch", epoch), stop)
 	report := &leaderReport{
-		identity: owned.Identity, epoch: epoch, start: state, coreClient: a.coreClient, coreReader: a.coreReader,
+		identity: a.options.Identity, epoch: epoch, start: state, coreClient: a.coreClient, coreReader: a.coreReader,
 		snapshot: l.snapshot, metrics: a.metrics, applyCell: l.applyCell, now: a.now, stop: stop, log: l.log,
 	}
 	l.heartbeat.write, l.heartbeat.isComplete = report.writeLeading, func() bool { return true }
@@ -97,7 +97,7 @@ func (a *Aggregator) lead(ctx context.Context) {
 
 // newLeadership creates a leadership without any knowledge. Its heartbeat must be told what to write before it runs.
 func (a *Aggregator) newLeadership(
-	ctx context.Context, state startState, owned ownership.Ownership, log logr.Logger, stop context.CancelCauseFunc,
+	ctx context.Context, state startState, owned *ownership.Ownership, log logr.Logger, stop context.CancelCauseFunc,
 ) *leadership {
 	inCell, err := scope.Of(&state.cell.Spec)
 	if err != nil {
@@ -150,7 +150,7 @@ func (a *Aggregator) reportGaps(l *leadership, coreUID string, owns func(namespa
 
 // assemble creates the parts of a leadership.
 func (a *Aggregator) assemble(
-	state startState, owned ownership.Ownership, pods *snapshot.Snapshot, enqueuer *enqueuer, log logr.Logger, stop context.CancelCauseFunc,
+	state startState, owned *ownership.Ownership, pods *snapshot.Snapshot, enqueuer *enqueuer, log logr.Logger, stop context.CancelCauseFunc,
 ) *leadership {
 	cell, queue := a.options.Cell, enqueuer.queue
 	deadlines := &reservationDeadlines{}

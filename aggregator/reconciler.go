@@ -28,7 +28,7 @@ import (
 type reconciler struct {
 	cell        string
 	start       startState
-	ownership   ownership.Ownership
+	ownership   *ownership.Ownership
 	protectors  *clusters.Protectors
 	transitions *transitions
 	snapshot    *snapshot.Snapshot

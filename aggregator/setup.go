@@ -47,7 +47,7 @@ type Options struct {
 	Cluster string
 	// Membership is the place in a ring through which this process shares the cell with others; nil means that it leads the
 	// cell alone, or waits to.
-	Membership ownership.Membership
+	Membership *ownership.RingShard
 	// Interest selects the core's protectors that the cache keeps, for a cell that shards share; nil keeps all.
 	Interest *clusters.CacheFilter
 	// Identity of this process among the candidates for the cell's leadership.

@@ -43,7 +43,7 @@ func (a *Aggregator) runShardOnce(ctx context.Context) error {
 	}
 	a.lastReason = ""
 	log := a.log.WithValues("holder", incarnation.Holder)
-	owned := ownership.NewShard(incarnation, log)
+	owned := ownership.OfShard(incarnation, log)
 	l := a.newLeadership(ctx, state, owned, log, stop)
 	l.slots = a.newSlotBalancer(l, owned, state)
 	l.snapshot.KeepOnly(l.slots.covered)
@@ -64,7 +64,7 @@ func (a *Aggregator) runShardOnce(ctx context.Context) error {
 }
 
 // newSlotBalancer returns the part of a leadership that claims its slots, and makes the heartbeat write them.
-func (a *Aggregator) newSlotBalancer(l *leadership, owned *ownership.Shard, state startState) *slotBalancer {
+func (a *Aggregator) newSlotBalancer(l *leadership, owned *ownership.Ownership, state startState) *slotBalancer {
 	b := &slotBalancer{
 		options: a.options, start: state, owned: owned, coreClient: a.coreClient, coreReader: a.coreReader, trimmedPods: a.trimmedPods,
 		informer: a.informer, metrics: a.metrics, snapshot: l.snapshot, initial: l.initial, enqueuer: l.enqueuer, heartbeat: l.heartbeat,

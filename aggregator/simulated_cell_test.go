@@ -209,7 +209,7 @@ func (w *simulatedCell) lead() {
 		version: uint64(w.storedVersion), restored: uint64(w.lostVersion), beganAt: w.clock,
 	}
 	stop := func(error) {}
-	owned := &ownership.WholeCell{Epoch: w.epoch, Identity: a.options.Identity, BeganAt: w.clock, Stop: stop}
+	owned := ownership.OfLeader(a.options.Identity, w.epoch, w.clock, stop)
 	pods := snapshot.New(func(types.NamespacedName, time.Duration) {}, func(err error) { panic(err) }, a.clock.now, now)
 	pods.Configure(w.scope, func(types.NamespacedName) bool { return false })
 	l := a.assemble(state, owned, pods, &enqueuer{ownership: owned, clock: a.clock, log: logr.Discard()}, logr.Discard(), stop)

@@ -31,7 +31,7 @@ const (
 type slotBalancer struct {
 	options     Options
 	start       startState
-	owned       *ownership.Shard
+	owned       *ownership.Ownership
 	coreClient  client.Client
 	coreReader  client.Reader
 	trimmedPods corev1client.PodsGetter

@@ -77,10 +77,10 @@ func (s *RingShard) ready(request *http.Request) error {
 	return err
 }
 
-// Ring implements Membership.
+// Ring returns the name of the ring.
 func (s *RingShard) Ring() string { return s.ring }
 
-// Name implements Membership.
+// Name returns the name of the shard.
 func (s *RingShard) Name() string { return s.name }
 
 // NeedLeaderElection returns false: every shard is active.
@@ -151,7 +151,7 @@ func (s *RingShard) setIncarnation(incarnation *Incarnation, users *sync.WaitGro
 	close(s.incarnationSet)
 }
 
-// Join implements Membership.
+// Join waits until this process is the shard.
 func (s *RingShard) Join(ctx context.Context) (*Incarnation, error) {
 	for {
 		s.mu.Lock()
@@ -171,8 +171,8 @@ func (s *RingShard) Join(ctx context.Context) (*Incarnation, error) {
 	}
 }
 
-// Shards implements Membership.
-func (s *RingShard) Shards(ctx context.Context) (*ring.Shards, bool) {
+// Shards returns the shards of the ring that can have slots; ok is false while they are unknown.
+func (s *RingShard) Shards(ctx context.Context) (shards *ring.Shards, ok bool) {
 	clusterRing, err := s.readRing(ctx)
 	if err != nil || !s.tracker.HasSynced() {
 		return nil, false
@@ -180,7 +180,7 @@ func (s *RingShard) Shards(ctx context.Context) (*ring.Shards, bool) {
 	return s.tracker.Shards(clusterRing), true
 }
 
-// IsStopped implements Membership.
+// IsStopped asks the API server whether a shard has certainly stopped: its Lease was released, or has not been renewed for long.
 func (s *RingShard) IsStopped(ctx context.Context, shard string) (bool, error) {
 	clusterRing, err := s.readRing(ctx)
 	if err != nil {
@@ -189,7 +189,7 @@ func (s *RingShard) IsStopped(ctx context.Context, shard string) (bool, error) {
 	return s.tracker.IsGone(ctx, clusterRing, shard)
 }
 
-// OnChange implements Membership.
+// OnChange calls changed whenever the result of Shards may have changed, until forget is called. changed must not block.
 func (s *RingShard) OnChange(changed func()) (forget func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -209,4 +209,16 @@ func (s *RingShard) notifyChanged() {
 	for _, changed := range s.listeners {
 		changed()
 	}
+}
+
+// Incarnation is one incarnation of a shard: the time for which a process holds its Lease.
+type Incarnation struct {
+	// Holder identifies the incarnation. No two incarnations have the same Holder.
+	Holder string
+	// Context ends when the Lease was released, taken by another process or not renewed in time.
+	Context context.Context //nolint:containedctx // its lifetime is that of the tenancy
+	// IsHeld reports whether the process may still rely on the Lease at this moment.
+	IsHeld func() bool
+	// Done must be called when all work under the tenancy has ended. The Lease is then released.
+	Done func()
 }
