@@ -54,72 +54,56 @@ type cellTakeover struct {
 // has written, every later write of an earlier leader has a lower epoch. A restored core issues epochs a second time; this
 // process never takes one again that it has already had.
 func (t *cellTakeover) take(ctx context.Context) (startState, error) {
-	if !toolscache.WaitForCacheSync(ctx.Done(), t.informer.HasSynced) {
-		return startState{}, fmt.Errorf("read PodProtectors: %w", context.Cause(ctx))
-	}
-	state := startState{}
-	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		cell, now, err := t.readCell(ctx)
-		if err != nil {
-			return err
-		}
-		if err := t.checkCluster(cell); err != nil {
-			return err
-		}
-		if err := t.holders.awaitShards(cell); err != nil {
-			return err
-		}
-		state.cell, state.restored = cell, versions.Parse(cell.Status.Aggregator.RestoredVersion)
-		if t.isRestored(cell, now) {
-			state.restored = now
-		}
+	state, err := t.begin(ctx, retry.DefaultBackoff, "raise the epoch of", t.holders.awaitShards, func(cell *v1alpha1.Cell) {
 		epoch := max(cell.Status.Aggregator.Epoch, t.highestStoredEpoch(), t.highestOwnEpoch) + 1
-		cell.Status.Aggregator = v1alpha1.CellAggregator{
-			Holder: t.options.Identity, Epoch: epoch, RestoredVersion: versions.Format(state.restored), SeenVersion: versions.Format(now),
-		}
-		return t.coreClient.Status().Update(ctx, cell)
+		cell.Status.Aggregator = v1alpha1.CellAggregator{Holder: t.options.Identity, Epoch: epoch}
 	})
-	if apierrors.IsNotFound(err) {
-		return state, fmt.Errorf("the core cluster has no Cell %q: create it, or correct --cell", t.options.Cell)
+	if state.version > 0 {
+		t.highestOwnEpoch = state.cell.Status.Aggregator.Epoch
 	}
-	if err != nil {
-		return state, fmt.Errorf("raise the epoch of Cell %s: %w", t.options.Cell, err)
-	}
-	t.highestOwnEpoch, state.version = state.cell.Status.Aggregator.Epoch, versions.Parse(state.cell.ResourceVersion)
-	state.beganAt = t.monotonic()
-	state.coreUID, err = t.readCoreUID(ctx)
 	return state, err
 }
 
 // join adds the entry of an incarnation, without slots. The slots of an earlier incarnation become unowned.
 func (t *cellTakeover) join(ctx context.Context, incarnation *ownership.Incarnation) (startState, error) {
+	shard := t.options.Membership
+	awaitLeader := func(cell *v1alpha1.Cell) error { return t.holders.awaitLeader(ctx, cell) }
+	return t.begin(ctx, writeBackoff(shard.Name()), "join the shards of", awaitLeader, func(cell *v1alpha1.Cell) {
+		ownership.AddEntry(cell, shard.Ring(), shard.Name(), incarnation.Holder)
+		ownership.SumShards(cell)
+	})
+}
+
+// begin begins a leadership by compare-and-swap on the Cell: await returns an error while others hold the cell, and change writes what the leadership
+// claims. The version of the state is 0 if the Cell was not written.
+func (t *cellTakeover) begin(
+	ctx context.Context, backoff wait.Backoff, action string, await func(*v1alpha1.Cell) error, change func(*v1alpha1.Cell),
+) (startState, error) {
 	if !toolscache.WaitForCacheSync(ctx.Done(), t.informer.HasSynced) {
 		return startState{}, fmt.Errorf("read PodProtectors: %w", context.Cause(ctx))
 	}
 	state := startState{}
-	err := retry.RetryOnConflict(writeBackoff(t.options.Membership.Name()), func() error {
+	err := retry.RetryOnConflict(backoff, func() error {
 		cell, now, err := t.readCell(ctx)
 		if err != nil {
 			return err
 		}
-		if err := errors.Join(t.checkCluster(cell), t.holders.awaitLeader(ctx, cell)); err != nil {
+		if err := errors.Join(t.checkCluster(cell), await(cell)); err != nil {
 			return err
 		}
 		state.cell, state.restored = cell, versions.Parse(cell.Status.Aggregator.RestoredVersion)
 		if t.isRestored(cell, now) {
 			state.restored = now
-			cell.Status.Aggregator.RestoredVersion = versions.Format(now)
 		}
-		cell.Status.Aggregator.SeenVersion = versions.Format(now)
-		ownership.AddEntry(cell, t.options.Membership.Ring(), t.options.Membership.Name(), incarnation.Holder)
-		ownership.SumShards(cell)
+		change(cell)
+		cell.Status.Aggregator.RestoredVersion, cell.Status.Aggregator.SeenVersion = versions.Format(state.restored), versions.Format(now)
 		return t.coreClient.Status().Update(ctx, cell)
 	})
 	if apierrors.IsNotFound(err) {
-		return state, fmt.Errorf("the core cluster has no Cell %q: create it, or correct --cell", t.options.Cell)
+		return startState{}, fmt.Errorf("the core cluster has no Cell %q: create it, or correct --cell", t.options.Cell)
 	}
 	if err != nil {
-		return state, fmt.Errorf("join the shards of Cell %s: %w", t.options.Cell, err)
+		return startState{}, fmt.Errorf("%s Cell %s: %w", action, t.options.Cell, err)
 	}
 	state.version, state.beganAt = versions.Parse(state.cell.ResourceVersion), t.monotonic()
 	state.coreUID, err = t.readCoreUID(ctx)

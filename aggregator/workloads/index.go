@@ -15,18 +15,42 @@ import (
 
 // workloadIndex records the workloads that protectors depend on, and the last result found for them.
 type workloadIndex struct {
-	mu         sync.Mutex
-	last       map[types.NamespacedName]map[snapshot.Owner]found
-	protectors map[workloadName]map[types.NamespacedName]bool
-	// targets are the workloads that protectors name, and named are the protectors that name them.
-	targets    map[types.NamespacedName]workloadName
-	targetedBy map[workloadName]map[types.NamespacedName]bool
+	mu   sync.Mutex
+	last map[types.NamespacedName]map[snapshot.Owner]found
+	// targets are the workloads that protectors name.
+	targets map[types.NamespacedName]workloadName
+	// dependents counts, for each workload, the results and the targets by which protectors depend on it.
+	dependents map[workloadName]map[types.NamespacedName]int
 }
 
 func newWorkloadIndex() *workloadIndex {
 	return &workloadIndex{
-		last: map[types.NamespacedName]map[snapshot.Owner]found{}, protectors: map[workloadName]map[types.NamespacedName]bool{},
-		targets: map[types.NamespacedName]workloadName{}, targetedBy: map[workloadName]map[types.NamespacedName]bool{},
+		last: map[types.NamespacedName]map[snapshot.Owner]found{}, targets: map[types.NamespacedName]workloadName{},
+		dependents: map[workloadName]map[types.NamespacedName]int{},
+	}
+}
+
+// add adds to the number of dependencies of a protector on a workload.
+func (w *workloadIndex) add(workload workloadName, protector types.NamespacedName, number int) {
+	of := w.dependents[workload]
+	if of == nil {
+		of = map[types.NamespacedName]int{}
+		w.dependents[workload] = of
+	}
+	if of[protector] += number; of[protector] == 0 {
+		delete(of, protector)
+	}
+	if len(of) == 0 {
+		delete(w.dependents, workload)
+	}
+}
+
+// addAll adds to the numbers of dependencies of a protector on the objects on which its last results depend.
+func (w *workloadIndex) addAll(protector types.NamespacedName, number int) {
+	for _, found := range w.last[protector] {
+		for _, name := range found.asked {
+			w.add(name, protector, number)
+		}
 	}
 }
 
@@ -41,25 +65,11 @@ func (w *workloadIndex) resultsOf(protector types.NamespacedName) map[snapshot.O
 func (w *workloadIndex) setResults(protector types.NamespacedName, now map[snapshot.Owner]found) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, found := range w.last[protector] {
-		for _, name := range found.asked {
-			if delete(w.protectors[name], protector); len(w.protectors[name]) == 0 {
-				delete(w.protectors, name)
-			}
-		}
-	}
+	w.addAll(protector, -1)
 	delete(w.last, protector)
-	if len(now) == 0 {
-		return
-	}
-	w.last[protector] = now
-	for _, found := range now {
-		for _, name := range found.asked {
-			if w.protectors[name] == nil {
-				w.protectors[name] = map[types.NamespacedName]bool{}
-			}
-			w.protectors[name][protector] = true
-		}
+	if len(now) > 0 {
+		w.last[protector] = now
+		w.addAll(protector, 1)
 	}
 }
 
@@ -69,18 +79,12 @@ func (w *workloadIndex) setTarget(protector types.NamespacedName, target *worklo
 	defer w.mu.Unlock()
 	if old, had := w.targets[protector]; had {
 		delete(w.targets, protector)
-		if delete(w.targetedBy[old], protector); len(w.targetedBy[old]) == 0 {
-			delete(w.targetedBy, old)
-		}
+		w.add(old, protector, -1)
 	}
-	if target == nil {
-		return
+	if target != nil {
+		w.targets[protector] = *target
+		w.add(*target, protector, 1)
 	}
-	w.targets[protector] = *target
-	if w.targetedBy[*target] == nil {
-		w.targetedBy[*target] = map[types.NamespacedName]bool{}
-	}
-	w.targetedBy[*target][protector] = true
 }
 
 // forget removes the results and the target of a protector.
@@ -101,12 +105,7 @@ func (w *workloadIndex) addKeysIn(slots slot.Set, keys map[types.NamespacedName]
 func (w *workloadIndex) protectorsOf(workload workloadName) []types.NamespacedName {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	all := slices.Collect(maps.Keys(w.targetedBy[workload]))
-	for protector := range w.protectors[workload] {
-		if !w.targetedBy[workload][protector] {
-			all = append(all, protector)
-		}
-	}
+	all := slices.Collect(maps.Keys(w.dependents[workload]))
 	// Sorted, so that the simulation can repeat a run.
 	slices.SortFunc(all, func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
 	return all
