@@ -38,14 +38,13 @@ type startState struct {
 
 // cellTakeover writes the Cell when a leadership begins: it takes the whole cell, or joins its shards.
 type cellTakeover struct {
-	options         Options
-	coreClient      client.Client
-	coreReader      client.Reader
-	informer        toolscache.SharedIndexInformer
-	restoreDetector *clusters.RestoreDetector
-	holders         *conflictingHolders
-	monotonic       func() time.Time
-	log             logr.Logger
+	options   Options
+	core      coreCluster
+	holders   *conflictingHolders
+	monotonic func() time.Time
+	log       logr.Logger
+	// lastReason is the last logged reason why the cell was not shared.
+	lastReason string
 	// highestOwnEpoch is the highest epoch that this process has had.
 	highestOwnEpoch int64
 }
@@ -79,7 +78,7 @@ func (t *cellTakeover) join(ctx context.Context, incarnation *ownership.Incarnat
 func (t *cellTakeover) begin(
 	ctx context.Context, backoff wait.Backoff, action string, await func(*v1alpha1.Cell) error, change func(*v1alpha1.Cell),
 ) (startState, error) {
-	if !toolscache.WaitForCacheSync(ctx.Done(), t.informer.HasSynced) {
+	if !toolscache.WaitForCacheSync(ctx.Done(), t.core.informer.HasSynced) {
 		return startState{}, fmt.Errorf("read PodProtectors: %w", context.Cause(ctx))
 	}
 	state := startState{}
@@ -97,7 +96,7 @@ func (t *cellTakeover) begin(
 		}
 		change(cell)
 		cell.Status.Aggregator.RestoredVersion, cell.Status.Aggregator.SeenVersion = versions.Format(state.restored), versions.Format(now)
-		return t.coreClient.Status().Update(ctx, cell)
+		return t.core.client.Status().Update(ctx, cell)
 	})
 	if apierrors.IsNotFound(err) {
 		return startState{}, fmt.Errorf("the core cluster has no Cell %q: create it, or correct --cell", t.options.Cell)
@@ -117,7 +116,7 @@ func (t *cellTakeover) readCoreUID(ctx context.Context) (string, error) {
 		return "", nil
 	}
 	system := &corev1.Namespace{}
-	err := t.coreReader.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, system)
+	err := t.core.reader.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, system)
 	switch {
 	case apierrors.IsForbidden(err), apierrors.IsNotFound(err):
 		t.log.Error(err, "Failed to read which core this is, so namespaces are not labeled, and shares of lost protectors are not taken over: "+
@@ -148,13 +147,13 @@ func (t *cellTakeover) checkCluster(cell *v1alpha1.Cell) error {
 
 // readCell reads the Cell, and the current version of the core, from the API server.
 func (t *cellTakeover) readCell(ctx context.Context) (*v1alpha1.Cell, uint64, error) {
-	return versions.ReadCell(ctx, t.coreReader, t.options.Cell)
+	return versions.ReadCell(ctx, t.core.reader, t.options.Cell)
 }
 
 // isRestored reports whether the core was restored from a backup since the last leadership that recorded a restore. Either this
 // process has seen it, or the core is far ahead of the version that its leaders record every few seconds.
 func (t *cellTakeover) isRestored(cell *v1alpha1.Cell, now uint64) bool {
-	lost, recorded := t.restoreDetector.LostVersion(), versions.Parse(cell.Status.Aggregator.RestoredVersion)
+	lost, recorded := t.core.restores.LostVersion(), versions.Parse(cell.Status.Aggregator.RestoredVersion)
 	if lost > 0 && recorded <= lost {
 		return true
 	}
@@ -165,7 +164,7 @@ func (t *cellTakeover) isRestored(cell *v1alpha1.Cell, now uint64) bool {
 // was written after they were read, the first protector with it ends the leadership, and the next leadership has a higher epoch.
 func (t *cellTakeover) highestStoredEpoch() int64 {
 	var highest int64
-	for _, obj := range t.informer.GetStore().List() {
+	for _, obj := range t.core.informer.GetStore().List() {
 		if p, ok := obj.(*v1alpha1.PodProtector); ok {
 			if cell := quota.CellOf(p, t.options.Cell); cell != nil {
 				highest = max(highest, cell.Aggregation.Epoch)

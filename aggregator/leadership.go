@@ -66,7 +66,7 @@ var errDeposed = errors.New("a later leader has written")
 func (a *Aggregator) lead(ctx context.Context) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	mark := a.restoreDetector.Mark()
+	mark := a.core.restores.Mark()
 	state, err := a.takeover.take(ctx)
 	if err != nil {
 		a.log.Error(err, "Failed to take the leadership of the cell")
@@ -76,14 +76,14 @@ func (a *Aggregator) lead(ctx context.Context) {
 	owned := ownership.OfLeader(a.options.Identity, epoch, state.beganAt, stop)
 	l := a.newLeadership(ctx, state, owned, a.log.WithValues("epoch", epoch), stop)
 	report := &leaderReport{
-		identity: a.options.Identity, epoch: epoch, start: state, coreClient: a.coreClient, coreReader: a.coreReader,
-		snapshot: l.snapshot, metrics: a.metrics, applyCell: l.applyCell, now: a.now, stop: stop, log: l.log,
+		identity: a.options.Identity, epoch: epoch, start: state, coreClient: a.core.client, coreReader: a.core.reader,
+		snapshot: l.snapshot, metrics: a.metrics, applyCell: l.applyCell, now: a.clocks.now, stop: stop, log: l.log,
 	}
 	l.heartbeat.write, l.heartbeat.isComplete = report.writeLeading, func() bool { return true }
 	a.metrics.leading.Set(1)
 	a.metrics.epoch.Set(float64(epoch))
 	a.current.Store(l)
-	if !a.restoreDetector.IsSameIncarnation(mark) {
+	if !a.core.restores.IsSameIncarnation(mark) {
 		stop(versions.ErrRestored) // the restore was reported before this leadership was stored
 	}
 	l.log.Info("Leading")
@@ -107,12 +107,12 @@ func (a *Aggregator) newLeadership(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](50*time.Millisecond, 5*time.Second))
 	rounds := &roundTracer{cell: a.options.Cell, tracer: a.options.Tracer}
 	enqueuer := &enqueuer{
-		cell: a.options.Cell, queue: queue, informer: a.informer, ownership: owned, rounds: rounds, clock: a.clock, log: log,
+		cell: a.options.Cell, queue: queue, informer: a.core.informer, ownership: owned, rounds: rounds, clock: a.clocks.steady, log: log,
 	}
-	pods := snapshot.New(enqueuer.podsChanged, func(err error) { stop(err) }, a.clock.now, a.monotonic)
+	pods := snapshot.New(enqueuer.podsChanged, func(err error) { stop(err) }, a.clocks.steady.now, a.clocks.monotonic)
 	pods.Configure(inCell, enqueuer.hasNoBudget)
 	l := a.assemble(state, owned, pods, enqueuer, log, stop)
-	l.reconciler.workloads.Watch(ctx, a.metadataClient, a.dynamicClient, a.mapper)
+	l.reconciler.workloads.Watch(ctx, a.cell.metadata, a.cell.dynamic, a.cell.mapper)
 	if a.options.ReportGaps {
 		owns := func(namespace string) bool { return inCell.HasNamespace(namespace) && owned.Owns(namespace) }
 		a.reportGaps(l, state.coreUID, owns)
@@ -127,23 +127,23 @@ func (a *Aggregator) reportGaps(l *leadership, coreUID string, owns func(namespa
 	enqueueOwned := func(in func(string) bool) {
 		l.enqueuer.enqueueAll(func(n string) bool { return in(n) && l.ownership.Owns(n) })
 	}
-	exempt, err := guard.NewExemptions(a.options.Cell, a.options.OfShares, a.cellClientset, a.metadataClient, enqueueOwned)
+	exempt, err := guard.NewExemptions(a.options.Cell, a.options.OfShares, a.cell.clientset, a.cell.metadata, enqueueOwned)
 	if err != nil {
 		l.log.Error(err, "Failed to watch webhook configurations; not determining which namespaces are exempt")
 		return
 	}
-	core := guard.Core{UID: coreUID, Protectors: a.informer.GetIndexer(), Live: a.coreReader, CountsFor: l.reconciler.countsFor}
+	core := guard.Core{UID: coreUID, Protectors: a.core.informer.GetIndexer(), Live: a.core.reader, CountsFor: l.reconciler.countsFor}
 	if a.options.Shares != nil {
 		core.Shares = a.options.Shares.GetAPIReader()
 	}
-	exempt.LabelNamespaces(core, a.metadataClient, owns, a.options.LabelRetention, a.monotonic, l.log)
+	exempt.LabelNamespaces(core, a.cell.metadata, owns, a.options.LabelRetention, a.clocks.monotonic, l.log)
 	l.exemptions = exempt
 	l.reconciler.exemptions = exempt
 	if a.options.OfShares {
 		return
 	}
 	l.ignoredLabels = &guard.IgnoredLabels{
-		Objects: a.metadataClient, Protectors: a.informer.GetStore(), Recorder: a.cellEvents.NewRecorder(clusters.Scheme(), "breakwater-aggregator"),
+		Objects: a.cell.metadata, Protectors: a.core.informer.GetStore(), Recorder: a.cell.events.NewRecorder(clusters.Scheme(), "breakwater-aggregator"),
 		Has: owns, Log: l.log,
 	}
 }
@@ -154,48 +154,48 @@ func (a *Aggregator) assemble(
 ) *leadership {
 	cell, queue := a.options.Cell, enqueuer.queue
 	deadlines := &reservationDeadlines{}
-	reads := &snapshot.AliveReads{Snapshot: pods, ReadLive: a.live.ListPods, Monotonic: a.monotonic}
-	initial := &initialCounts{cell: cell, ownership: owned, informer: a.informer, snapshot: pods, reads: reads}
+	reads := &snapshot.AliveReads{Snapshot: pods, ReadLive: a.cell.live.ListPods, Monotonic: a.clocks.monotonic}
+	initial := &initialCounts{cell: cell, ownership: owned, informer: a.core.informer, snapshot: pods, reads: reads}
 	entries := &cellEntries{
 		start: state, scope: pods.Scope(), readCell: a.takeover.readCell, endedProtectors: &a.history.ended,
-		enqueueAll: enqueuer.enqueueAll, owns: owned.Owns, monotonic: a.monotonic, stop: stop, log: log,
+		enqueueAll: enqueuer.enqueueAll, owns: owned.Owns, monotonic: a.clocks.monotonic, stop: stop, log: log,
 	}
 	heartbeat := &cellHeartbeat{
-		interval: a.options.Heartbeat, snapshot: pods, liveVersion: a.live.Version,
+		interval: a.options.Heartbeat, snapshot: pods, liveVersion: a.cell.live.Version,
 		enqueueOwned: func() { enqueuer.enqueueAll(owned.Owns) }, stop: stop, log: log,
 	}
 	delays := &countDelays{
-		restored: state.restored, ownership: owned, deadlines: deadlines, initial: initial, endedProtectors: &a.history.ended, monotonic: a.monotonic,
+		restored: state.restored, ownership: owned, deadlines: deadlines, initial: initial, endedProtectors: &a.history.ended, monotonic: a.clocks.monotonic,
 	}
-	deferral, workloads := newDeferral(cell, a.monotonic), workloads.NewResolver(queue, a.now, log)
+	deferral, workloads := newDeferral(cell, a.clocks.monotonic), workloads.NewResolver(queue, a.clocks.now, log)
 	l := &leadership{
-		options: a.options, trimmedPods: a.trimmedPods, metadataClient: a.metadataClient, metrics: a.metrics, ownership: owned,
+		options: a.options, trimmedPods: a.cell.trimmedPods, metadataClient: a.cell.metadata, metrics: a.metrics, ownership: owned,
 		snapshot: pods, queue: queue, enqueuer: enqueuer, rounds: enqueuer.rounds, entries: entries, deadlines: deadlines, initial: initial,
 		heartbeat: heartbeat, stop: stop, log: log,
 		trigger: &modes.UpdateTrigger{
-			Options: a.options.Trigger, Cell: cell, Clientset: a.cellClientset, EventSettlement: pods.EventSettlement, Now: a.now, Log: log,
+			Options: a.options.Trigger, Cell: cell, Clientset: a.cell.clientset, EventSettlement: pods.EventSettlement, Now: a.clocks.now, Log: log,
 		},
 	}
 	if namespace := a.options.NodeGuardNamespace; namespace != "" {
 		a.publishForGuards(l, namespace, state)
 	}
 	l.reconciler = &reconciler{
-		cell: cell, start: state, ownership: owned, protectors: a.protectors, snapshot: pods, entries: entries, deadlines: deadlines,
+		cell: cell, start: state, ownership: owned, protectors: a.core.protectors, snapshot: pods, entries: entries, deadlines: deadlines,
 		initial: initial, reads: reads, heartbeat: heartbeat, transitions: &a.history.transitions,
 		delays: delays, deferral: deferral, workloads: workloads,
 		states: ownership.States{
 			workloads, &a.metrics.spread.records, &deadlines.timers, &initial.counts, &delays.cleared, &delays.void, &reads.Next, &deferral.since,
 		},
 		pods: &podObserver{
-			snapshot: pods, deadlines: deadlines, initial: initial, reads: reads, readPod: a.live.ReadPod, clock: a.clock, monotonic: a.monotonic, log: log,
+			snapshot: pods, deadlines: deadlines, initial: initial, reads: reads, readPod: a.cell.live.ReadPod, clock: a.clocks.steady, monotonic: a.clocks.monotonic, log: log,
 		},
 		events: &protectorEvents{cell: cell, recorder: a.events},
-		rounds: enqueuer.rounds, queue: queue, metrics: a.metrics, clock: a.clock, monotonic: a.monotonic, log: log,
+		rounds: enqueuer.rounds, queue: queue, metrics: a.metrics, clock: a.clocks.steady, monotonic: a.clocks.monotonic, log: log,
 		ofShares: a.options.OfShares,
 	}
 	if workers := a.options.Shares; workers != nil {
 		l.reconciler.shares = &shares.Keeper{
-			Cell: cell, Shares: workers.GetClient(), Live: workers.GetAPIReader(), Core: a.coreReader,
+			Cell: cell, Shares: workers.GetClient(), Live: workers.GetAPIReader(), Core: a.core.reader,
 			Version: state.version, Restored: state.restored, CoreUID: state.coreUID, Current: l.cell.Load, Draining: entries.draining.Load,
 			Owns: owned.Owns, Queue: queue, Log: log,
 		}
@@ -205,12 +205,12 @@ func (a *Aggregator) assemble(
 
 // publishForGuards makes a leadership publish for node guards, and answer them.
 func (a *Aggregator) publishForGuards(l *leadership, namespace string, state startState) {
-	core := a.cellClientset.CoreV1()
+	core := a.cell.clientset.CoreV1()
 	l.published = guard.NewPublisher(state.cell, l.entries.scope, core.ConfigMaps(namespace), a.guardVersions)
-	l.published.Protectors, l.published.Newest, l.published.Writable = a.informer.GetStore(), a.protectors.Newest, l.ownership.WritableSlots
-	l.published.Draining, l.published.Now, l.published.Log = l.entries.draining.Load, a.now, l.log
+	l.published.Protectors, l.published.Newest, l.published.Writable = a.core.informer.GetStore(), a.core.protectors.Newest, l.ownership.WritableSlots
+	l.published.Draining, l.published.Now, l.published.Log = l.entries.draining.Load, a.clocks.now, l.log
 	l.answers = guard.NewAnswers(l.published, core.Nodes(), core)
-	l.answers.Read = a.protectors.Read
+	l.answers.Read = a.core.protectors.Read
 }
 
 func endReason(ctx context.Context) string {

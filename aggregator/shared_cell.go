@@ -32,23 +32,23 @@ func (a *Aggregator) runShardOnce(ctx context.Context) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	defer context.AfterFunc(incarnation.Context, func() { stop(context.Cause(incarnation.Context)) })()
-	mark := a.restoreDetector.Mark()
+	mark := a.core.restores.Mark()
 	state, err := a.takeover.join(ctx, incarnation)
 	if err != nil {
-		if ctx.Err() == nil && err.Error() != a.lastReason {
-			a.lastReason = err.Error() // once, and not each second
+		if ctx.Err() == nil && err.Error() != a.takeover.lastReason {
+			a.takeover.lastReason = err.Error() // once, and not each second
 			a.log.Error(err, "Failed to share the cell")
 		}
 		return nil
 	}
-	a.lastReason = ""
+	a.takeover.lastReason = ""
 	log := a.log.WithValues("holder", incarnation.Holder)
 	owned := ownership.OfShard(incarnation, log)
 	l := a.newLeadership(ctx, state, owned, log, stop)
 	l.slots = a.newSlotBalancer(l, owned, state)
 	l.snapshot.KeepOnly(l.slots.covered)
 	a.current.Store(l)
-	if !a.restoreDetector.IsSameIncarnation(mark) {
+	if !a.core.restores.IsSameIncarnation(mark) {
 		stop(versions.ErrRestored)
 	}
 	l.log.Info("Started sharing the cell")
@@ -66,10 +66,10 @@ func (a *Aggregator) runShardOnce(ctx context.Context) error {
 // newSlotBalancer returns the part of a leadership that claims its slots, and makes the heartbeat write them.
 func (a *Aggregator) newSlotBalancer(l *leadership, owned *ownership.Ownership, state startState) *slotBalancer {
 	b := &slotBalancer{
-		options: a.options, start: state, owned: owned, coreClient: a.coreClient, coreReader: a.coreReader, trimmedPods: a.trimmedPods,
-		informer: a.informer, metrics: a.metrics, snapshot: l.snapshot, initial: l.initial, enqueuer: l.enqueuer, heartbeat: l.heartbeat,
+		options: a.options, start: state, owned: owned, coreClient: a.core.client, coreReader: a.core.reader, trimmedPods: a.cell.trimmedPods,
+		informer: a.core.informer, metrics: a.metrics, snapshot: l.snapshot, initial: l.initial, enqueuer: l.enqueuer, heartbeat: l.heartbeat,
 		applyCell: l.applyCell, forgetIn: l.reconciler.states.ForgetIn,
-		takeover: a.takeover, now: a.now, monotonic: a.monotonic, stop: l.stop, log: l.log, relistRequests: make(chan struct{}, 1),
+		takeover: a.takeover, now: a.clocks.now, monotonic: a.clocks.monotonic, stop: l.stop, log: l.log, relistRequests: make(chan struct{}, 1),
 	}
 	l.heartbeat.write = b.writeHeartbeat
 	l.heartbeat.isComplete = func() bool {
@@ -114,6 +114,6 @@ func (a *Aggregator) watchSlotOwnership(ctx context.Context, mgr manager.Manager
 	if err != nil {
 		return fmt.Errorf("watch Cells: %w", err)
 	}
-	a.removeCellHandler = func() error { return informer.RemoveEventHandler(handler) }
+	a.handlers = append(a.handlers, func() error { return informer.RemoveEventHandler(handler) })
 	return nil
 }

@@ -201,7 +201,7 @@ func (w *simulatedCell) lead() {
 	now := func() time.Time { return w.clock }
 	a := &Aggregator{
 		options: Options{Cell: simulatedCellName, Identity: fmt.Sprint("leader-", len(w.leaders))},
-		metrics: newMetrics(prometheus.NewRegistry()), now: now, monotonic: now, clock: &steadyClock{wall: now, monotonic: now},
+		metrics: newMetrics(prometheus.NewRegistry()), clocks: clocks{now: now, monotonic: now, steady: &steadyClock{wall: now, monotonic: now}},
 	}
 	w.storedVersion++ // raising the epoch writes the Cell
 	state := startState{
@@ -210,9 +210,9 @@ func (w *simulatedCell) lead() {
 	}
 	stop := func(error) {}
 	owned := ownership.OfLeader(a.options.Identity, w.epoch, w.clock, stop)
-	pods := snapshot.New(func(types.NamespacedName, time.Duration) {}, func(err error) { panic(err) }, a.clock.now, now)
+	pods := snapshot.New(func(types.NamespacedName, time.Duration) {}, func(err error) { panic(err) }, a.clocks.steady.now, now)
 	pods.Configure(w.scope, func(types.NamespacedName) bool { return false })
-	l := a.assemble(state, owned, pods, &enqueuer{ownership: owned, clock: a.clock, log: logr.Discard()}, logr.Discard(), stop)
+	l := a.assemble(state, owned, pods, &enqueuer{ownership: owned, clock: a.clocks.steady, log: logr.Discard()}, logr.Discard(), stop)
 	l.deadlines.admission.Store(int64(simulatedDeadline))
 	l.reconciler.reads.ReadLive = func(_ context.Context, _, selector string) (snapshot.LiveRead, error) {
 		return w.readLive(selector), nil
