@@ -8,7 +8,10 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/breakwater-k8s/breakwater/aggregator/versions"
+	"github.com/breakwater-k8s/breakwater/aggregator/workloads"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 	"github.com/breakwater-k8s/breakwater/internal/core/selectors"
@@ -43,7 +46,7 @@ type aggregation struct {
 	stored v1alpha1.PodProtectorCell
 	// clearedDelay is how long a cleared entry must not be counted.
 	clearedDelay time.Duration
-	target       targetResult
+	target       workloads.TargetResult
 	// transition is how long the counts are restricted by earlier specs; 0 if they are not.
 	transition time.Duration
 	observed   observation
@@ -104,8 +107,8 @@ func (r *reconciler) awaitRecreation(_ context.Context, a *aggregation) (bool, e
 
 // checkEpoch returns errDeposed if a later leader has written.
 func (r *reconciler) checkEpoch(_ context.Context, a *aggregation) (bool, error) {
-	if a.stored.Aggregation.Epoch > r.ownership.epochOf(a.key.Namespace) {
-		r.ownership.observeEpoch(a.stored.Aggregation.Epoch)
+	if a.stored.Aggregation.Epoch > r.ownership.EpochOf(a.key.Namespace) {
+		r.ownership.ObserveEpoch(a.stored.Aggregation.Epoch)
 		return true, fmt.Errorf("epoch %d on %s: %w", a.stored.Aggregation.Epoch, a.key, errDeposed)
 	}
 	return false, nil
@@ -124,7 +127,7 @@ func (r *reconciler) voidLostCounts(_ context.Context, a *aggregation) (bool, er
 		return false, nil
 	}
 	quota.VoidCounts(&a.cell.Aggregation)
-	a.cell.Aggregation.TermVersion = formatVersion(r.start.version)
+	a.cell.Aggregation.TermVersion = versions.Format(r.start.version)
 	a.outcome.retry = true
 	return true, nil
 }
@@ -143,17 +146,17 @@ func (r *reconciler) awaitConfirmation(_ context.Context, a *aggregation) (bool,
 
 // resolveTarget determines the target. If it was never known, it writes why nothing is counted.
 func (r *reconciler) resolveTarget(ctx context.Context, a *aggregation) (bool, error) {
-	a.target = r.workloads.targetOf(ctx, a.p, &a.stored.Aggregation)
-	if a.target.unknown {
+	a.target = r.workloads.TargetOf(ctx, a.p, &a.stored.Aggregation)
+	if a.target.Unknown {
 		r.writeUncounted(a.p, a.target)
 	}
-	return a.target.unknown, nil
+	return a.target.Unknown, nil
 }
 
 // checkSelector ends the aggregation of an invalid selector. The webhook denies all removals of pods that the selector matches, or of the
 // whole namespace, until the user corrects it.
 func (r *reconciler) checkSelector(_ context.Context, a *aggregation) (bool, error) {
-	if _, err := selectors.CoverageOf(&a.p.Spec, a.target.target); err != nil {
+	if _, err := selectors.CoverageOf(&a.p.Spec, a.target.Target); err != nil {
 		r.forget(a.key)
 		return true, nil
 	}
@@ -162,17 +165,17 @@ func (r *reconciler) checkSelector(_ context.Context, a *aggregation) (bool, err
 
 // coverPods makes the snapshot count for the protector, and waits for the nodes whose label its spec uses.
 func (r *reconciler) coverPods(_ context.Context, a *aggregation) (bool, error) {
-	counted, _ := selectors.CountedCoverageOf(&a.p.Spec, a.target.target) // the condition Ready reports an invalid selector
-	r.snapshot.Cover(a.key, counted, aggregationRate(a.p))
-	a.outcome.wait = r.snapshot.nodes.requestLabel(a.key, nodeLabelOf(&a.p.Spec))
+	counted, _ := selectors.CountedCoverageOf(&a.p.Spec, a.target.Target) // the condition Ready reports an invalid selector
+	r.snapshot.Cover(a.key, counted, a.p.Spec.AdmissionHistory.AggregationRateOrDefault())
+	a.outcome.wait = r.snapshot.RequestNodes(a.key, &a.p.Spec)
 	a.outcome.incomplete = a.outcome.wait > 0
 	return a.outcome.incomplete, nil
 }
 
 // observePods counts, restricted by the earlier specs and targets of a transition.
 func (r *reconciler) observePods(ctx context.Context, a *aggregation) (bool, error) {
-	earlier, transition := r.transitions.earlier(a.p, r.cell, a.target.target, r.deadlines.maxInFlight(a.p), r.monotonic())
-	observed, ok, err := r.pods.observe(ctx, a.p, a.target.target, &a.stored.AdmissionHistory, earlier)
+	earlier, transition := r.transitions.earlier(a.p, r.cell, a.target.Target, r.deadlines.maxInFlight(a.p), r.monotonic())
+	observed, ok, err := r.pods.observe(ctx, a.p, a.target.Target, &a.stored.AdmissionHistory, earlier)
 	a.transition, a.observed = transition, observed
 	return !ok, err
 }
@@ -180,16 +183,16 @@ func (r *reconciler) observePods(ctx context.Context, a *aggregation) (bool, err
 // setCounts replaces the counts of the entry, which it creates if it does not exist.
 func (r *reconciler) setCounts(_ context.Context, a *aggregation) (bool, error) {
 	a.cell = r.entries.ensure(a.p)
-	a.cell.Aggregation = a.observed.aggregation
-	a.cell.Aggregation.Target, a.cell.Aggregation.TargetProblem = a.target.target, a.target.problem
-	a.outcome.nextAvailable, a.outcome.wait = a.observed.nextAvailable, soonest(a.transition, a.observed.wait)
-	a.outcome.becameAvailable = a.observed.lastAvailable.After(a.stored.Aggregation.LastEventTime.Time)
+	a.cell.Aggregation = a.observed.Aggregation
+	a.cell.Aggregation.Target, a.cell.Aggregation.TargetProblem = a.target.Target, a.target.Problem
+	a.outcome.nextAvailable, a.outcome.wait = a.observed.NextAvailable, soonest(a.transition, a.observed.wait)
+	a.outcome.becameAvailable = a.observed.LastAvailable.After(a.stored.Aggregation.LastEventTime.Time)
 	return false, nil
 }
 
 // setExpectation sets how many pods are expected.
 func (r *reconciler) setExpectation(ctx context.Context, a *aggregation) (bool, error) {
-	isFinal := r.workloads.expect(ctx, a.p, &a.stored.Aggregation, &a.cell.Aggregation, &a.observed.count)
+	isFinal := r.workloads.Expect(ctx, a.p, &a.stored.Aggregation, &a.cell.Aggregation, &a.observed.Count)
 	a.outcome.retry = a.observed.retry || !isFinal
 	return false, nil
 }
@@ -198,15 +201,15 @@ func (r *reconciler) setExpectation(ctx context.Context, a *aggregation) (bool, 
 func (r *reconciler) stampCounts(_ context.Context, a *aggregation) (bool, error) {
 	counts := &a.cell.Aggregation
 	counts.CountedSpec, counts.InTransition = quota.CountedSpec(&a.p.Spec), a.transition > 0
-	counts.Epoch, counts.Holder = r.ownership.epochOf(a.key.Namespace), r.ownership.holder()
-	counts.TermVersion = formatVersion(r.start.version)
+	counts.Epoch, counts.Holder = r.ownership.EpochOf(a.key.Namespace), r.ownership.Holder()
+	counts.TermVersion = versions.Format(r.start.version)
 	return false, nil
 }
 
 // settleReservations drops the reservations that the counts account for.
 func (r *reconciler) settleReservations(_ context.Context, a *aggregation) (bool, error) {
 	a.outcome.settled = quota.Settle(&a.cell.AdmissionHistory, func(r quota.Reservation) quota.Observation {
-		return a.observed.cutoff.Settle(r, a.observed.stateOf(r))
+		return a.observed.Cutoff.Settle(r, a.observed.stateOf(r))
 	})
 	if a.cell.Discount = ""; r.heartbeat.isStillStale(a.stored.Discount) {
 		a.cell.Discount = v1alpha1.DiscountStale
@@ -223,15 +226,26 @@ func soonest(a, b time.Duration) time.Duration {
 }
 
 // writeUncounted writes why nothing is counted. It keeps reservations and the record of who has counted up to which version.
-func (r *reconciler) writeUncounted(p *v1alpha1.PodProtector, unknown targetResult) {
-	r.snapshot.Uncover(keyOf(p))
+func (r *reconciler) writeUncounted(p *v1alpha1.PodProtector, unknown workloads.TargetResult) {
+	r.snapshot.Uncover(client.ObjectKeyFromObject(p))
 	cell := r.entries.ensure(p)
 	stored := cell.Aggregation
 	cell.Aggregation = v1alpha1.Aggregation{
 		Exempt: stored.Exempt, ExemptProblem: stored.ExemptProblem,
-		TargetProblem: unknown.problem, LastEventTime: metav1.NewMicroTime(r.clock.now()),
+		TargetProblem: unknown.Problem, LastEventTime: metav1.NewMicroTime(r.clock.now()),
 		SnapshotVersion: stored.SnapshotVersion, SettledVersion: stored.SettledVersion,
-		TermVersion: formatVersion(r.start.version),
-		Epoch:       cmp.Or(stored.Epoch, r.ownership.epochOf(p.Namespace)), Holder: cmp.Or(stored.Holder, r.ownership.holder()),
+		TermVersion: versions.Format(r.start.version),
+		Epoch:       cmp.Or(stored.Epoch, r.ownership.EpochOf(p.Namespace)), Holder: cmp.Or(stored.Holder, r.ownership.Holder()),
 	}
+}
+
+// awaitNamespaces ends the first aggregation of a protector until the namespaces have been read. That enqueues all protectors.
+func (r *reconciler) awaitNamespaces(_ context.Context, a *aggregation) (bool, error) {
+	return r.exemptions.Awaited(&a.stored.Aggregation), nil
+}
+
+// setExemption sets whether the API server of the cell calls the webhook for removals in the namespace.
+func (r *reconciler) setExemption(_ context.Context, a *aggregation) (bool, error) {
+	r.exemptions.Set(a.p, &a.stored.Aggregation, &a.cell.Aggregation)
+	return false, nil
 }

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/breakwater-k8s/breakwater/aggregator/snapshot"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
@@ -30,11 +31,11 @@ func newYoungPods(t *testing.T) *youngPods {
 	w.ready("old", time.Hour)
 	w.lead()
 	w.leader = w.newest()
-	read := w.leader.reconciler.reads.readLive
-	w.leader.reconciler.reads.readLive = func(ctx context.Context, namespace, selector string) (liveRead, error) {
+	read := w.leader.reconciler.reads.ReadLive
+	w.leader.reconciler.reads.ReadLive = func(ctx context.Context, namespace, selector string) (snapshot.LiveRead, error) {
 		w.reads++
 		if w.broken != nil {
-			return liveRead{}, w.broken
+			return snapshot.LiveRead{}, w.broken
 		}
 		return read(ctx, namespace, selector)
 	}
@@ -79,11 +80,11 @@ func TestPodRemovedBeforeMinReadySecondsIsNeverCounted(t *testing.T) {
 	w := newYoungPods(t)
 	w.clock = w.clock.Add(agedMinReady / 2)
 	live := w.readLive("")
-	w.leader.snapshot.RecordAlive(&live, w.leader.snapshot.sinceCreation())
+	w.leader.snapshot.RecordAlive(&live, w.leader.snapshot.SinceCreation())
 	w.remove("young-1")
 	w.clock = w.clock.Add(agedMinReady / 2)
-	if done := w.wantCounted(t, 2, "when the stream lags"); w.reads != 1 || done.wait != aliveReadMinInterval {
-		t.Errorf("aggregate() read pods %d times and looks again after %s, want 1 and %s", w.reads, done.wait, aliveReadMinInterval)
+	if done := w.wantCounted(t, 2, "when the stream lags"); w.reads != 1 || done.wait != snapshot.AliveReadMinInterval {
+		t.Errorf("aggregate() read pods %d times and looks again after %s, want 1 and %s", w.reads, done.wait, snapshot.AliveReadMinInterval)
 	}
 	w.leader.deliver(w.events, len(w.events))
 	if done := w.wantCounted(t, 2, "when the stream has the removal"); w.reads != 1 || done.wait != 0 {
@@ -98,10 +99,10 @@ func TestAvailablePodCountsAfterFailedLiveRead(t *testing.T) {
 		t.Error("aggregate() does not look again after a live read failed")
 	}
 	w.broken = nil
-	if done := w.wantCounted(t, 1, "before the next live read"); w.reads != 1 || done.wait != aliveReadMinInterval {
-		t.Errorf("aggregate() read pods %d times and looks again after %s, want 1 and %s", w.reads, done.wait, aliveReadMinInterval)
+	if done := w.wantCounted(t, 1, "before the next live read"); w.reads != 1 || done.wait != snapshot.AliveReadMinInterval {
+		t.Errorf("aggregate() read pods %d times and looks again after %s, want 1 and %s", w.reads, done.wait, snapshot.AliveReadMinInterval)
 	}
-	w.clock = w.clock.Add(aliveReadMinInterval)
+	w.clock = w.clock.Add(snapshot.AliveReadMinInterval)
 	w.wantCounted(t, 3, "after the next live read")
 }
 
@@ -115,7 +116,7 @@ func TestPodMustBeSeenAgainAfterClockSetBack(t *testing.T) {
 	w.ready("new", time.Hour) // by the clock as it is set now
 	w.leader.deliver(w.events, len(w.events))
 	live := w.readLive("")
-	w.leader.snapshot.RecordAlive(&live, w.leader.snapshot.sinceCreation())
+	w.leader.snapshot.RecordAlive(&live, w.leader.snapshot.SinceCreation())
 	w.remove("new")
 	w.clock = w.clock.Add(agedMinReady)
 	w.wantCounted(t, 1, "of an old one and one that was removed while it was too young")
@@ -143,8 +144,8 @@ func TestPodsWithoutMinReadySecondsNeedNoLiveRead(t *testing.T) {
 // A read that took long because the process was paused does not predict the cost of the next one.
 func TestSlowLiveReadDelaysNextReadAtMostTenSeconds(t *testing.T) {
 	w := newYoungPods(t)
-	read := w.leader.reconciler.reads.readLive
-	w.leader.reconciler.reads.readLive = func(ctx context.Context, namespace, selector string) (liveRead, error) {
+	read := w.leader.reconciler.reads.ReadLive
+	w.leader.reconciler.reads.ReadLive = func(ctx context.Context, namespace, selector string) (snapshot.LiveRead, error) {
 		live, err := read(ctx, namespace, selector)
 		w.clock = w.clock.Add(time.Minute)
 		return live, err
@@ -152,9 +153,9 @@ func TestSlowLiveReadDelaysNextReadAtMostTenSeconds(t *testing.T) {
 	w.clock = w.clock.Add(agedMinReady)
 	w.ready("another", agedMinReady-time.Second)
 	w.leader.deliver(w.events, len(w.events))
-	if done := w.wantCounted(t, 3, "after a read of a minute"); done.wait != aliveReadMinInterval && done.wait > aliveReadMaxInterval {
-		t.Errorf("aggregate() reads pods again after %s, want at most %s", done.wait, aliveReadMaxInterval)
+	if done := w.wantCounted(t, 3, "after a read of a minute"); done.wait != snapshot.AliveReadMinInterval && done.wait > snapshot.AliveReadMaxInterval {
+		t.Errorf("aggregate() reads pods again after %s, want at most %s", done.wait, snapshot.AliveReadMaxInterval)
 	}
-	w.clock = w.clock.Add(aliveReadMaxInterval)
+	w.clock = w.clock.Add(snapshot.AliveReadMaxInterval)
 	w.wantCounted(t, 4, "after the next read")
 }

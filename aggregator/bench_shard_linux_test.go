@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/breakwater-k8s/breakwater/aggregator/ownership"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/largecluster"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/measure"
@@ -67,7 +68,7 @@ func (l *benchFixture) protectorsOf(shard string) (n int) {
 	cell := &v1alpha1.Cell{}
 	l.check(l.core.Get(l.Context(), client.ObjectKey{Name: benchCell}, cell))
 	var slots slot.Set
-	if entry := entryOf(cell, shard); entry != nil {
+	if entry := ownership.EntryOf(cell, shard); entry != nil {
 		slots, _ = slot.Parse(entry.Slots)
 	}
 	for app := range l.protectors {

@@ -155,9 +155,9 @@ func (c *CellAggregators) stopAggregator(name string) {
 
 // removeEventHandlers removes the aggregator's event handlers from the core's cache.
 func (a *Aggregator) removeEventHandlers() error {
-	err := a.informer.RemoveEventHandler(a.handler)
-	if a.removeCellHandler != nil {
-		err = errors.Join(err, a.removeCellHandler())
+	var failed []error
+	for _, remove := range a.handlers {
+		failed = append(failed, remove())
 	}
-	return err
+	return errors.Join(failed...)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/breakwater-k8s/breakwater/aggregator/shares"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 	"github.com/breakwater-k8s/breakwater/internal/core/scope"
@@ -68,17 +69,11 @@ func (e *cellEntries) ensure(p *v1alpha1.PodProtector) *v1alpha1.PodProtectorCel
 	return quota.CellOf(p, e.start.cell.Name)
 }
 
-// drain removes the cell from a protector, or marks it as draining while it has reservations or the shares of other cells do not keep the floor yet.
+// drain drains the cell's entry in a protector, if the Cell is being deleted.
 func (e *cellEntries) drain(p *v1alpha1.PodProtector) {
-	cell := quota.CellOf(p, e.start.cell.Name)
-	if cell == nil || cell.Share != nil || !e.draining.Load() {
-		return // a cell that is drained gives its share back first
+	if e.draining.Load() {
+		shares.Drain(p, e.start.cell.Name, e.start.restored)
 	}
-	if len(cell.AdmissionHistory.Buckets) > 0 || !quota.MayDropCell(p, cell.CellID, e.start.restored) {
-		cell.Discount = v1alpha1.DiscountDraining
-		return
-	}
-	quota.DropCell(p, e.start.cell.Name)
 }
 
 // openCheckInterval is how long after a read of the Cell the aggregator may create entries without reading it again.

@@ -95,7 +95,7 @@ func TestClearedEntryIsRecountedFromLiveList(t *testing.T) {
 	w.clearEntry()
 	count()
 	w.lead() // its first list is from before the end of the pod, and recent enough for the protectors that initialCounts.expect records
-	w.newest().initial.counts.set(w.key(), &initialCount{uid: w.stored.UID, spec: quota.CountedSpec(&w.stored.Spec)})
+	w.newest().initial.counts.Set(w.key(), &initialCount{uid: w.stored.UID, spec: quota.CountedSpec(&w.stored.Spec)})
 	count()
 	w.takeEffect(0, false)
 	w.passTime(simulatedDeadline)

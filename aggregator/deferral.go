@@ -7,8 +7,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/aggregator/conditions"
+	"github.com/breakwater-k8s/breakwater/aggregator/ownership"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
@@ -30,7 +32,7 @@ type deferral struct {
 	limiter   *rate.Limiter
 	monotonic func() time.Time
 	// since is when the write of a protector was first deferred, on the monotonic clock.
-	since protectorMap[time.Time]
+	since ownership.Map[time.Time]
 }
 
 func newDeferral(cell string, monotonic func() time.Time) *deferral {
@@ -40,20 +42,20 @@ func newDeferral(cell string, monotonic func() time.Time) *deferral {
 // wait returns after which time the caller must count again instead of writing the status that a round has changed from that of before to
 // that of after. If it returns 0, the caller must write now.
 func (d *deferral) wait(before, after *v1alpha1.PodProtector, work *outcome) time.Duration {
-	key, now := keyOf(after), d.monotonic()
+	key, now := client.ObjectKeyFromObject(after), d.monotonic()
 	if d.limiter.AllowN(now, 1) || work.mustWrite() || after.DeletionTimestamp != nil || !admitsTheSame(before, after, d.cell) {
 		return 0
 	}
-	since := d.since.get(key)
+	since := d.since.Get(key)
 	if since.IsZero() {
 		since = now
-		d.since.set(key, since)
+		d.since.Set(key, since)
 	}
-	return max(since.Add(maxDeferral*aggregationRate(after)).Sub(now), 0)
+	return max(since.Add(maxDeferral*after.Spec.AdmissionHistory.AggregationRateOrDefault()).Sub(now), 0)
 }
 
 // end records that a protector has no deferred write: it was written, or needs no write.
-func (d *deferral) end(protector types.NamespacedName) { d.since.forget(protector) }
+func (d *deferral) end(protector types.NamespacedName) { d.since.Forget(protector) }
 
 // admitsTheSame reports whether a and b differ only in numbers of pods and reservations of a cell that leave the budget as it is. The floor,
 // domains, conditions without such numbers, and all else must be equal.

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/aggregator/conditions"
+	"github.com/breakwater-k8s/breakwater/aggregator/snapshot"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
@@ -44,7 +45,7 @@ func TestDeferral(t *testing.T) {
 		"the counts are no longer stale":       {change: func(p *v1alpha1.PodProtector) { p.Status.Cells[0].Discount = v1alpha1.DiscountStale }},
 		"the cell is new":                      {change: func(p *v1alpha1.PodProtector) { p.Status.Cells[0].CellID = "c1" }},
 		"a pod is in another domain": {change: func(p *v1alpha1.PodProtector) {
-			p.Status.Cells[0].Aggregation.Spread = cellDomains("zone", map[string]int32{"a": 1}, 0, "")
+			p.Status.Cells[0].Aggregation.Spread = snapshot.CellDomains("zone", map[string]int32{"a": 1}, 0, "")
 		}},
 		"a condition changes": {change: func(p *v1alpha1.PodProtector) {
 			p.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionForceDeletable, Status: metav1.ConditionTrue}}
@@ -155,8 +156,8 @@ func (w *deferringCell) round(t *rapid.T) {
 		w.outdated = time.Time{}
 	case w.outdated.IsZero():
 		w.outdated = w.clock
-	case w.clock.Sub(w.outdated) >= maxDeferral*aggregationRate(w.stored):
-		t.Fatalf("a write is deferred for %s, want at most %d rates of %s", w.clock.Sub(w.outdated), maxDeferral, aggregationRate(w.stored))
+	case w.clock.Sub(w.outdated) >= maxDeferral*w.stored.Spec.AdmissionHistory.AggregationRateOrDefault():
+		t.Fatalf("a write is deferred for %s, want at most %d rates of %s", w.clock.Sub(w.outdated), maxDeferral, w.stored.Spec.AdmissionHistory.AggregationRateOrDefault())
 	}
 }
 
@@ -214,7 +215,7 @@ func TestDeferredWritesAreMade(t *testing.T) {
 				w.pass(t, time.Duration(rapid.IntRange(1, 20_000).Draw(t, "milliseconds"))*time.Millisecond)
 			},
 		})
-		w.pass(t, maxDeferral*aggregationRate(w.stored))
+		w.pass(t, maxDeferral*w.stored.Spec.AdmissionHistory.AggregationRateOrDefault())
 		if !w.outdated.IsZero() {
 			t.Fatalf("the stored numbers are outdated since %s, %s ago: %+v", w.outdated, w.clock.Sub(w.outdated), w.stored.Status)
 		}

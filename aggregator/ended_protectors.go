@@ -7,8 +7,11 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
@@ -41,7 +44,7 @@ const endedProtectorRetention = time.Hour
 func (e *endedProtectors) recordEnd(last *v1alpha1.PodProtector, cell string, unknown bool, now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	key := keyOf(last)
+	key := client.ObjectKeyFromObject(last)
 	if e.ended == nil {
 		e.ended, e.endedAt = map[types.NamespacedName]endedProtector{}, map[types.UID]time.Time{}
 	}
@@ -58,7 +61,7 @@ func (e *endedProtectors) recordEnd(last *v1alpha1.PodProtector, cell string, un
 		ended.at = now
 	}
 	if slices.ContainsFunc(last.Spec.Operations, isUpdate) {
-		ended.updates = updateTimeout(last)
+		ended.updates = last.Spec.AdmissionHistory.UpdateTimeoutOrDefault()
 	}
 	if before := e.ended[key]; !ended.at.IsZero() || before.at.IsZero() {
 		e.ended[key] = ended
@@ -75,7 +78,7 @@ func (e *endedProtectors) recordCounted(p *v1alpha1.PodProtector) {
 	if e.counted == nil {
 		e.counted = map[types.NamespacedName]types.UID{}
 	}
-	e.counted[keyOf(p)] = p.UID
+	e.counted[client.ObjectKeyFromObject(p)] = p.UID
 }
 
 // recordExists records that the watch shows a protector. A protector that ended exists again if its core was restored.
@@ -90,14 +93,58 @@ func (e *endedProtectors) recordExists(uid types.UID) {
 func (e *endedProtectors) delayFor(p *v1alpha1.PodProtector, deadline time.Duration, now time.Time) time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	key := keyOf(p)
+	key := client.ObjectKeyFromObject(p)
 	if uid, counted := e.counted[key]; counted && uid != p.UID {
 		// The cache shows the new one, and its watch has not reported the end of the old one yet.
-		return max(aggregationRate(p), 100*time.Millisecond)
+		return max(p.Spec.AdmissionHistory.AggregationRateOrDefault(), 100*time.Millisecond)
 	}
 	ended, known := e.ended[key]
 	if !known || ended.uid == p.UID || ended.at.IsZero() {
 		return 0
 	}
 	return max(ended.at.Add(deadline+ended.updates).Sub(now), 0)
+}
+
+// protectorHistory remembers what the watch of protectors has shown, also while another process leads the cell.
+type protectorHistory struct {
+	cell      string
+	monotonic func() time.Time
+	// ended are the protectors that ended recently.
+	ended endedProtectors
+	// transitions are the specs of protectors that changed recently.
+	transitions transitions
+}
+
+// seen handles the state of a protector that the watch shows. The watch does not show the spec of a protector that another shard
+// counts.
+func (h *protectorHistory) seen(obj any) {
+	p, ok := obj.(*v1alpha1.PodProtector)
+	switch {
+	case !ok:
+	case clusters.IsStub(p):
+		h.transitions.forget(p)
+	default:
+		h.ended.recordExists(p.UID)
+		h.transitions.record(p, h.cell, h.monotonic())
+	}
+}
+
+// replaced handles an update of the watch, which shows one protector in place of another if it missed the deletion.
+func (h *protectorHistory) replaced(old, now any) {
+	p, ok := old.(*v1alpha1.PodProtector)
+	if next, isNext := now.(*v1alpha1.PodProtector); ok && isNext && p.UID != next.UID {
+		h.ended.recordEnd(p, h.cell, true, h.monotonic())
+	}
+}
+
+// deleted handles a deletion. A watch that missed it passes the last state that it has.
+func (h *protectorHistory) deleted(obj any) {
+	tombstone, missed := obj.(toolscache.DeletedFinalStateUnknown)
+	if missed {
+		obj = tombstone.Obj
+	}
+	if p, ok := obj.(*v1alpha1.PodProtector); ok {
+		h.ended.recordEnd(p, h.cell, missed, h.monotonic())
+		h.transitions.forget(p)
+	}
 }

@@ -9,7 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/breakwater-k8s/breakwater/aggregator/ownership"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
@@ -18,7 +20,7 @@ type enqueuer struct {
 	cell      string
 	queue     workqueue.TypedRateLimitingInterface[types.NamespacedName]
 	informer  toolscache.SharedIndexInformer
-	ownership ownership
+	ownership *ownership.Ownership
 	rounds    *roundTracer
 	clock     *steadyClock
 	log       logr.Logger
@@ -49,15 +51,15 @@ func (e *enqueuer) hasNoBudget(key types.NamespacedName) bool {
 
 // protectorChanged also waits, unless the pods must now be counted differently or the protector is being deleted.
 func (e *enqueuer) protectorChanged(p *v1alpha1.PodProtector) {
-	if !e.ownership.owns(p.Namespace) {
+	if !e.ownership.Owns(p.Namespace) {
 		return
 	}
-	e.rounds.recordEvent(keyOf(p))
+	e.rounds.recordEvent(client.ObjectKeyFromObject(p))
 	if mustCount(p, e.cell) || p.DeletionTimestamp != nil {
-		e.queue.Add(keyOf(p))
+		e.queue.Add(client.ObjectKeyFromObject(p))
 		return
 	}
-	e.queue.AddAfter(keyOf(p), aggregationRate(p))
+	e.queue.AddAfter(client.ObjectKeyFromObject(p), p.Spec.AdmissionHistory.AggregationRateOrDefault())
 }
 
 // recountAfterSteps recounts protectors after each step back of the clock, until ctx ends: some pods that were available no longer are,
@@ -81,15 +83,8 @@ func (e *enqueuer) recountAfterSteps(ctx context.Context) {
 // recountAged enqueues the protectors that count pods by how long they have been ready.
 func (e *enqueuer) recountAged() {
 	for _, found := range e.informer.GetStore().List() {
-		if p, ok := found.(*v1alpha1.PodProtector); ok && p.Spec.MinReadySeconds > 0 && e.ownership.owns(p.Namespace) {
-			e.queue.Add(keyOf(p))
+		if p, ok := found.(*v1alpha1.PodProtector); ok && p.Spec.MinReadySeconds > 0 && e.ownership.Owns(p.Namespace) {
+			e.queue.Add(client.ObjectKeyFromObject(p))
 		}
 	}
-}
-
-func aggregationRate(p *v1alpha1.PodProtector) time.Duration {
-	if millis := p.Spec.AdmissionHistory.AggregationRateMillis; millis != nil {
-		return time.Duration(*millis) * time.Millisecond
-	}
-	return time.Second
 }

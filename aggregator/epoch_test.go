@@ -3,6 +3,8 @@ package aggregator
 import (
 	"testing"
 
+	"github.com/breakwater-k8s/breakwater/aggregator/shares"
+	"github.com/breakwater-k8s/breakwater/aggregator/versions"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
@@ -19,7 +21,7 @@ func TestOlderCountDoesNotReplaceNewerCountOfAnotherLeader(t *testing.T) {
 	w.aggregateNow(t)
 	w.epoch--
 	w.lead()
-	if before, now := former.ownership.epochOf("default"), w.newest().ownership.epochOf("default"); before != now {
+	if before, now := former.ownership.EpochOf("default"), w.newest().ownership.EpochOf("default"); before != now {
 		t.Fatalf("epochs %d and %d, want the same", before, now)
 	}
 	w.review(w.pods["uid-1"], v1alpha1.OperationDelete)
@@ -55,14 +57,14 @@ func TestCountsOfAnotherStreamAreContinuedAtOnce(t *testing.T) {
 	w.remove("uid-2")
 	w.version += 10 // other objects were written
 	changed := w.stored.DeepCopy()
-	startCountsAfter(&quota.CellOf(changed, simulatedCellName).Aggregation, &v1alpha1.Aggregation{SettledVersion: formatVersion(w.version)})
+	shares.StartCountsAfter(&quota.CellOf(changed, simulatedCellName).Aggregation, &v1alpha1.Aggregation{SettledVersion: versions.Format(w.version)})
 	w.store(changed)
 
 	if got := w.aggregateNow(t); got != 3 {
 		t.Errorf("%d available, want the 3 that both streams show", got)
 	}
 	counts := &quota.CellOf(w.stored, simulatedCellName).Aggregation
-	if counts.CountedSpec == "" || parseVersion(counts.SettledVersion) < w.version {
+	if counts.CountedSpec == "" || versions.Parse(counts.SettledVersion) < w.version {
 		t.Errorf("the counts are %+v, want counts of version %d or later", counts, w.version)
 	}
 	w.newest().deliver(w.events, len(w.events))
@@ -98,10 +100,10 @@ func TestHeartbeatKeepsEvidenceOfCoreRestore(t *testing.T) {
 			cell := &v1alpha1.Cell{}
 			cell.ResourceVersion = test.version
 			cell.Status.Aggregator = v1alpha1.CellAggregator{Epoch: 1, SeenVersion: test.seen, RestoredVersion: test.restoredVersion}
-			if got := (&cellTakeover{}).isRestored(cell, parseVersion(test.now)); got != test.restored {
+			if got := (&cellTakeover{}).isRestored(cell, versions.Parse(test.now)); got != test.restored {
 				t.Errorf("isRestored() = %t, want %t", got, test.restored)
 			}
-			if err := recordSeenVersion(cell); (err != nil) != test.refused {
+			if err := versions.RecordSeen(cell); (err != nil) != test.refused {
 				t.Errorf("recordSeenVersion() = %v, want an error: %t", err, test.refused)
 			}
 			if want := map[bool]string{true: test.seen, false: test.version}[test.refused]; cell.Status.Aggregator.SeenVersion != want {

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/breakwater-k8s/breakwater/aggregator/modes"
+	"github.com/breakwater-k8s/breakwater/aggregator/snapshot"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
@@ -55,8 +56,8 @@ func TestReservationsEndByEventTime(t *testing.T) {
 		"nothing, where the cell is exact":               {time.Time{}, reservation(time.Hour), quota.Alive, quota.Alive},
 		"nothing, where the cell is exact and pods late": {time.Time{}, reservation(time.Hour), quota.Unobserved, quota.Unobserved},
 	} {
-		o := observation{count: count{cutoff: modes.Cutoff{At: c.until}, podStates: map[quota.UIDHash]quota.Observation{1: c.snapshot}}}
-		if got := o.cutoff.Settle(c.reservation, o.stateOf(c.reservation)); got != c.want {
+		o := observation{Count: snapshot.Count{Cutoff: modes.Cutoff{At: c.until}, PodStates: map[quota.UIDHash]quota.Observation{1: c.snapshot}}}
+		if got := o.Cutoff.Settle(c.reservation, o.stateOf(c.reservation)); got != c.want {
 			t.Errorf("a later event ends %s: %v, want %v", claim, got, c.want)
 		}
 	}

@@ -8,13 +8,14 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"github.com/breakwater-k8s/breakwater/aggregator/snapshot"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
 // cellHeartbeat reports to the Cell that the leadership works, and checks that it can.
 type cellHeartbeat struct {
 	interval time.Duration
-	snapshot *Snapshot
+	snapshot *snapshot.Snapshot
 	// isComplete reports whether the snapshot has all pods that the leadership counts. A heartbeat confirms all counts.
 	isComplete func() bool
 	// write writes one heartbeat into the Cell's status.

@@ -6,7 +6,11 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/breakwater-k8s/breakwater/aggregator/ownership"
+	"github.com/breakwater-k8s/breakwater/aggregator/snapshot"
+	"github.com/breakwater-k8s/breakwater/aggregator/versions"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
@@ -28,7 +32,7 @@ type initialCount struct {
 	// inTransition reports that it is for counts that an earlier spec restricts. When that restriction ends, the aggregator must look
 	// again for pods that were removed without a reservation.
 	inTransition bool
-	live         liveRead
+	live         snapshot.LiveRead
 }
 
 func (c *initialCount) isFor(p *v1alpha1.PodProtector, target *v1alpha1.Target, inTransition bool) bool {
@@ -47,11 +51,11 @@ func selectorOf(target *v1alpha1.Target) string {
 // use. One worker at a time counts a protector.
 type initialCounts struct {
 	cell      string
-	ownership ownership
+	ownership *ownership.Ownership
 	informer  toolscache.SharedIndexInformer
-	snapshot  *Snapshot
-	reads     *aliveReads
-	counts    protectorMap[*initialCount]
+	snapshot  *snapshot.Snapshot
+	reads     *snapshot.AliveReads
+	counts    ownership.Map[*initialCount]
 }
 
 // expect records the protectors of some namespaces that are known before the pods are listed: that list is recent enough for them.
@@ -59,7 +63,7 @@ func (c *initialCounts) expect(in func(namespace string) bool) {
 	for _, obj := range c.informer.GetStore().List() {
 		p, ok := obj.(*v1alpha1.PodProtector)
 		if ok && in(p.Namespace) && !clusters.IsStub(p) && p.Spec.TargetRef == nil && !isCounted(p, c.cell, nil) {
-			c.counts.set(keyOf(p), &initialCount{uid: p.UID, spec: quota.CountedSpec(&p.Spec)})
+			c.counts.Set(client.ObjectKeyFromObject(p), &initialCount{uid: p.UID, spec: quota.CountedSpec(&p.Spec)})
 		}
 	}
 }
@@ -88,8 +92,8 @@ func (c *initialCounts) laterVersion(p *v1alpha1.PodProtector) uint64 {
 		return 0
 	}
 	stored := &cell.Aggregation
-	own := stored.Epoch == c.ownership.epochOf(p.Namespace) && stored.Holder == c.ownership.holder()
-	counted := max(parseVersion(stored.SnapshotVersion), parseVersion(stored.SettledVersion))
+	own := stored.Epoch == c.ownership.EpochOf(p.Namespace) && stored.Holder == c.ownership.Holder()
+	counted := max(versions.Parse(stored.SnapshotVersion), versions.Parse(stored.SettledVersion))
 	if own || c.snapshot.HasReached(counted) {
 		return 0
 	}
@@ -99,16 +103,16 @@ func (c *initialCounts) laterVersion(p *v1alpha1.PodProtector) uint64 {
 // readFor returns the live list that a protector's count uses; nil if the snapshot is enough. The snapshot is not enough if the stored
 // counts are of a transition and the new ones are not, or the reverse, or if they are of a later version. A live list that is older than they
 // are shows that the cell went backwards, as after a restore of its etcd, which makes them void.
-func (c *initialCounts) readFor(ctx context.Context, p *v1alpha1.PodProtector, target *v1alpha1.Target, inTransition bool) (*liveRead, error) {
-	key, later := keyOf(p), c.laterVersion(p)
-	initial := c.counts.get(key)
+func (c *initialCounts) readFor(ctx context.Context, p *v1alpha1.PodProtector, target *v1alpha1.Target, inTransition bool) (*snapshot.LiveRead, error) {
+	key, later := client.ObjectKeyFromObject(p), c.laterVersion(p)
+	initial := c.counts.Get(key)
 	counted := later == 0 && isCounted(p, c.cell, target) && quota.CellOf(p, c.cell).Aggregation.InTransition == inTransition
-	if initial != nil && counted && (!initial.isFor(p, target, inTransition) || c.snapshot.HasReached(initial.live.version)) {
+	if initial != nil && counted && (!initial.isFor(p, target, inTransition) || c.snapshot.HasReached(initial.live.Version)) {
 		c.forget(key)
 		initial = nil
 	}
 	switch {
-	case initial.isFor(p, target, inTransition) && initial.live.version >= later:
+	case initial.isFor(p, target, inTransition) && initial.live.Version >= later:
 		return &initial.live, nil
 	case counted:
 		return nil, nil
@@ -117,13 +121,13 @@ func (c *initialCounts) readFor(ctx context.Context, p *v1alpha1.PodProtector, t
 	if !pods.CanMatch() {
 		return nil, nil
 	}
-	live, err := c.reads.read(ctx, key.Namespace, pods.Key())
+	live, err := c.reads.Read(ctx, key.Namespace, pods.Key())
 	if err != nil {
 		return nil, fmt.Errorf("count for the first time: %w", err)
 	}
-	c.counts.set(key, &initialCount{uid: p.UID, spec: quota.CountedSpec(&p.Spec), selector: selectorOf(target), inTransition: inTransition, live: live})
+	c.counts.Set(key, &initialCount{uid: p.UID, spec: quota.CountedSpec(&p.Spec), selector: selectorOf(target), inTransition: inTransition, live: live})
 	return &live, nil
 }
 
 // forget makes the next count read a new list.
-func (c *initialCounts) forget(key types.NamespacedName) { c.counts.forget(key) }
+func (c *initialCounts) forget(key types.NamespacedName) { c.counts.Forget(key) }

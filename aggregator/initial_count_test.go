@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/breakwater-k8s/breakwater/aggregator/snapshot"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
@@ -75,7 +76,7 @@ func TestInitialCountIsNotOlderThanProtector(t *testing.T) {
 			if got := w.aggregateNow(t); got != 5 {
 				t.Errorf("%d available when the stream has caught up, want 5", got)
 			}
-			if len(l.initial.counts.of) != 0 {
+			if len(l.initial.counts.Of) != 0 {
 				t.Error("live list kept after the stream has passed it, want none")
 			}
 		})
@@ -87,9 +88,9 @@ func TestSelectorWithoutPodsNeedsNoList(t *testing.T) {
 	w := newSimulatedCell(1, 4)
 	w.create(true)
 	w.lead()
-	w.newest().reconciler.reads.readLive = func(context.Context, string, string) (liveRead, error) {
+	w.newest().reconciler.reads.ReadLive = func(context.Context, string, string) (snapshot.LiveRead, error) {
 		t.Error("read a live list, want none")
-		return liveRead{}, nil
+		return snapshot.LiveRead{}, nil
 	}
 	w.stored.Spec.Selector.MatchExpressions = []v1alpha1.PodSelectorRequirement{{Key: "app", Operator: "DoesNotExist"}}
 	if got := w.aggregateNow(t); got != 0 {
@@ -103,12 +104,12 @@ func TestNewLeaderListsOnceForKnownProtectors(t *testing.T) {
 	w.create(true)
 	w.lead()
 	l := w.newest()
-	l.initial.counts.set(w.key(), &initialCount{uid: w.stored.UID, spec: quota.CountedSpec(&w.stored.Spec)})
+	l.initial.counts.Set(w.key(), &initialCount{uid: w.stored.UID, spec: quota.CountedSpec(&w.stored.Spec)})
 	w.remove("uid-1") // another list would not contain it
 	if got := w.aggregateNow(t); got != 1 {
 		t.Errorf("%d available, want the one of the leader's own list", got)
 	}
-	if w.aggregateNow(t); len(l.initial.counts.of) != 0 {
+	if w.aggregateNow(t); len(l.initial.counts.Of) != 0 {
 		t.Error("initial count kept after the protector was counted, want none")
 	}
 }
@@ -140,7 +141,7 @@ func TestRestoredProtectorIsCountedAfterDeadline(t *testing.T) {
 				w.store(changed)
 				if newLeader { // it knew the protector before its pods were listed
 					w.lead()
-					w.newest().initial.counts.set(w.key(), &initialCount{uid: w.stored.UID, spec: quota.CountedSpec(&w.stored.Spec)})
+					w.newest().initial.counts.Set(w.key(), &initialCount{uid: w.stored.UID, spec: quota.CountedSpec(&w.stored.Spec)})
 				}
 				counted := func() bool {
 					if err := w.beginAggregation(w.newest()); err != nil {

@@ -13,6 +13,8 @@ import (
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/breakwater-k8s/breakwater/aggregator/snapshot"
+	"github.com/breakwater-k8s/breakwater/aggregator/versions"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
@@ -23,7 +25,7 @@ type leaderReport struct {
 	start      startState
 	coreClient client.Client
 	coreReader client.Reader
-	snapshot   *Snapshot
+	snapshot   *snapshot.Snapshot
 	metrics    *metrics
 	// applyCell applies the settings of the Cell.
 	applyCell func(*v1alpha1.Cell)
@@ -73,7 +75,7 @@ func (r *leaderReport) write(ctx context.Context, ready metav1.Condition) error 
 			r.stop(errRecreated)
 			return nil
 		}
-		if err := recordSeenVersion(cell); err != nil {
+		if err := versions.RecordSeen(cell); err != nil {
 			r.stop(err)
 			return nil
 		}
@@ -82,10 +84,10 @@ func (r *leaderReport) write(ctx context.Context, ready metav1.Condition) error 
 		now := metav1.NewMicroTime(r.now())
 		// A leader that recorded a restore may have a lower epoch than one of the lost history. The latter's leadership then
 		// ends.
-		restored := max(r.start.restored, parseVersion(cell.Status.Aggregator.RestoredVersion))
+		restored := max(r.start.restored, versions.Parse(cell.Status.Aggregator.RestoredVersion))
 		cell.Status.Aggregator = v1alpha1.CellAggregator{
 			Holder: r.identity, Epoch: r.epoch, LastHeartbeat: &now,
-			RestoredVersion: formatVersion(restored), SeenVersion: cell.Status.Aggregator.SeenVersion,
+			RestoredVersion: versions.Format(restored), SeenVersion: cell.Status.Aggregator.SeenVersion,
 		}
 		cell.Status.Pods = int32(min(pods, math.MaxInt32))
 		cell.Status.Protectors = int32(min(protectors, math.MaxInt32))

@@ -13,7 +13,13 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/util/workqueue"
 
+	"github.com/breakwater-k8s/breakwater/aggregator/guard"
 	"github.com/breakwater-k8s/breakwater/aggregator/modes"
+	"github.com/breakwater-k8s/breakwater/aggregator/ownership"
+	"github.com/breakwater-k8s/breakwater/aggregator/shares"
+	"github.com/breakwater-k8s/breakwater/aggregator/snapshot"
+	"github.com/breakwater-k8s/breakwater/aggregator/versions"
+	"github.com/breakwater-k8s/breakwater/aggregator/workloads"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/core/scope"
@@ -26,10 +32,10 @@ type leadership struct {
 	trimmedPods    corev1client.PodsGetter
 	metadataClient metadata.Interface
 	metrics        *metrics
-	ownership      ownership
+	ownership      *ownership.Ownership
 	// slots claims the slots of ownership, if shards share the cell; nil otherwise.
 	slots      *slotBalancer
-	snapshot   *Snapshot
+	snapshot   *snapshot.Snapshot
 	queue      workqueue.TypedRateLimitingInterface[types.NamespacedName]
 	enqueuer   *enqueuer
 	rounds     *roundTracer
@@ -40,15 +46,15 @@ type leadership struct {
 	heartbeat  *cellHeartbeat
 	trigger    *modes.UpdateTrigger
 	// exemptions determine which namespaces are exempt, and label the others; nil if that is not reported.
-	exemptions *exemptions
-	// ignoredLabels finds workloads whose label has no effect; nil if that is not reported.
-	ignoredLabels *ignoredLabels
+	exemptions *guard.Exemptions
+	// IgnoredLabels finds workloads whose label has no effect; nil if that is not reported.
+	ignoredLabels *guard.IgnoredLabels
 	// published is what node guards read.
-	published *guardPublisher
+	published *guard.Publisher
 	// cell is the Cell as it was last read.
 	cell atomic.Pointer[v1alpha1.Cell]
 	// answers are for them, too.
-	answers *guardAnswers
+	answers *guard.Answers
 	// stop ends the leadership, for a reason.
 	stop context.CancelCauseFunc
 	log  logr.Logger
@@ -60,38 +66,40 @@ var errDeposed = errors.New("a later leader has written")
 func (a *Aggregator) lead(ctx context.Context) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	mark := a.restoreDetector.Mark()
+	mark := a.core.restores.Mark()
 	state, err := a.takeover.take(ctx)
 	if err != nil {
 		a.log.Error(err, "Failed to take the leadership of the cell")
 		return
 	}
 	epoch := state.cell.Status.Aggregator.Epoch
-	owned := &wholeCell{epoch: epoch, identity: a.options.Identity, beganAt: state.beganAt, stop: stop}
+	owned := ownership.OfLeader(a.options.Identity, epoch, state.beganAt, stop)
 	l := a.newLeadership(ctx, state, owned, a.log.WithValues("epoch", epoch), stop)
 	report := &leaderReport{
-		identity: owned.identity, epoch: epoch, start: state, coreClient: a.coreClient, coreReader: a.coreReader,
-		snapshot: l.snapshot, metrics: a.metrics, applyCell: l.applyCell, now: a.now, stop: stop, log: l.log,
+		identity: a.options.Identity, epoch: epoch, start: state, coreClient: a.core.client, coreReader: a.core.reader,
+		snapshot: l.snapshot, metrics: a.metrics, applyCell: l.applyCell, now: a.clocks.now, stop: stop, log: l.log,
 	}
 	l.heartbeat.write, l.heartbeat.isComplete = report.writeLeading, func() bool { return true }
 	a.metrics.leading.Set(1)
 	a.metrics.epoch.Set(float64(epoch))
 	a.current.Store(l)
-	if !a.restoreDetector.IsSameIncarnation(mark) {
-		stop(errRestored) // the restore was reported before this leadership was stored
+	if !a.core.restores.IsSameIncarnation(mark) {
+		stop(versions.ErrRestored) // the restore was reported before this leadership was stored
 	}
 	l.log.Info("Leading")
 	l.run(ctx)
 	a.current.Store(nil)
 	a.metrics.leading.Set(0)
-	a.metrics.spread.records.clear()
+	a.metrics.spread.records.Clear()
 	l.log.Info("Stopped leading", "reason", endReason(ctx))
 	report.writeReleased(context.WithoutCancel(ctx), endReason(ctx))
 }
 
 // newLeadership creates a leadership without any knowledge. Its heartbeat must be told what to write before it runs.
-func (a *Aggregator) newLeadership(ctx context.Context, state startState, owned ownership, log logr.Logger, stop context.CancelCauseFunc) *leadership {
-	pods, err := scope.Of(&state.cell.Spec)
+func (a *Aggregator) newLeadership(
+	ctx context.Context, state startState, owned *ownership.Ownership, log logr.Logger, stop context.CancelCauseFunc,
+) *leadership {
+	inCell, err := scope.Of(&state.cell.Spec)
 	if err != nil {
 		a.log.Error(err, "Failed to parse the scope of the Cell; counting no pods")
 	}
@@ -99,14 +107,14 @@ func (a *Aggregator) newLeadership(ctx context.Context, state startState, owned 
 		workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](50*time.Millisecond, 5*time.Second))
 	rounds := &roundTracer{cell: a.options.Cell, tracer: a.options.Tracer}
 	enqueuer := &enqueuer{
-		cell: a.options.Cell, queue: queue, informer: a.informer, ownership: owned, rounds: rounds, clock: a.clock, log: log,
+		cell: a.options.Cell, queue: queue, informer: a.core.informer, ownership: owned, rounds: rounds, clock: a.clocks.steady, log: log,
 	}
-	snapshot := newSnapshot(enqueuer.podsChanged, func(err error) { stop(err) }, a.clock.now, a.monotonic)
-	snapshot.filter.scope, snapshot.notifier.hasNoBudget = pods, enqueuer.hasNoBudget
-	l := a.assemble(state, owned, snapshot, enqueuer, log, stop)
-	l.reconciler.workloads.workloads = a.newWorkloads(ctx, l.reconciler.workloads.workloadChanged)
+	pods := snapshot.New(enqueuer.podsChanged, func(err error) { stop(err) }, a.clocks.steady.now, a.clocks.monotonic)
+	pods.Configure(inCell, enqueuer.hasNoBudget)
+	l := a.assemble(state, owned, pods, enqueuer, log, stop)
+	l.reconciler.workloads.Watch(ctx, a.cell.metadata, a.cell.dynamic, a.cell.mapper)
 	if a.options.ReportGaps {
-		owns := func(namespace string) bool { return pods.HasNamespace(namespace) && owned.owns(namespace) }
+		owns := func(namespace string) bool { return inCell.HasNamespace(namespace) && owned.Owns(namespace) }
 		a.reportGaps(l, state.coreUID, owns)
 	}
 	l.applyCell(state.cell)
@@ -117,75 +125,92 @@ func (a *Aggregator) newLeadership(ctx context.Context, state startState, owned 
 // the core report it for their shares.
 func (a *Aggregator) reportGaps(l *leadership, coreUID string, owns func(namespace string) bool) {
 	enqueueOwned := func(in func(string) bool) {
-		l.enqueuer.enqueueAll(func(n string) bool { return in(n) && l.ownership.owns(n) })
+		l.enqueuer.enqueueAll(func(n string) bool { return in(n) && l.ownership.Owns(n) })
 	}
-	exempt, err := newExemptions(a.options.Cell, a.cellClientset, a.metadataClient, enqueueOwned)
+	exempt, err := guard.NewExemptions(a.options.Cell, a.options.OfShares, a.cell.clientset, a.cell.metadata, enqueueOwned)
 	if err != nil {
 		l.log.Error(err, "Failed to watch webhook configurations; not determining which namespaces are exempt")
 		return
 	}
-	exempt.labels, l.exemptions = a.newNamespaceLabels(l, exempt, coreUID, owns), exempt
+	core := guard.Core{UID: coreUID, Protectors: a.core.informer.GetIndexer(), Live: a.core.reader, CountsFor: l.reconciler.countsFor}
+	if a.options.Shares != nil {
+		core.Shares = a.options.Shares.GetAPIReader()
+	}
+	exempt.LabelNamespaces(core, a.cell.metadata, owns, a.options.LabelRetention, a.clocks.monotonic, l.log)
+	l.exemptions = exempt
 	l.reconciler.exemptions = exempt
 	if a.options.OfShares {
 		return
 	}
-	l.ignoredLabels = &ignoredLabels{
-		objects: a.metadataClient, protectors: a.informer.GetStore(), recorder: a.cellEvents.NewRecorder(clusters.Scheme(), "breakwater-aggregator"),
-		has: owns, log: l.log,
+	l.ignoredLabels = &guard.IgnoredLabels{
+		Objects: a.cell.metadata, Protectors: a.core.informer.GetStore(), Recorder: a.cell.events.NewRecorder(clusters.Scheme(), "breakwater-aggregator"),
+		Has: owns, Log: l.log,
 	}
 }
 
 // assemble creates the parts of a leadership.
 func (a *Aggregator) assemble(
-	state startState, owned ownership, snapshot *Snapshot, enqueuer *enqueuer, log logr.Logger, stop context.CancelCauseFunc,
+	state startState, owned *ownership.Ownership, pods *snapshot.Snapshot, enqueuer *enqueuer, log logr.Logger, stop context.CancelCauseFunc,
 ) *leadership {
 	cell, queue := a.options.Cell, enqueuer.queue
 	deadlines := &reservationDeadlines{}
-	reads := &aliveReads{snapshot: snapshot, readLive: a.live.listPods, monotonic: a.monotonic}
-	initial := &initialCounts{cell: cell, ownership: owned, informer: a.informer, snapshot: snapshot, reads: reads}
+	reads := &snapshot.AliveReads{Snapshot: pods, ReadLive: a.cell.live.ListPods, Monotonic: a.clocks.monotonic}
+	initial := &initialCounts{cell: cell, ownership: owned, informer: a.core.informer, snapshot: pods, reads: reads}
 	entries := &cellEntries{
-		start: state, scope: snapshot.filter.scope, readCell: a.takeover.readCell, endedProtectors: &a.history.ended,
-		enqueueAll: enqueuer.enqueueAll, owns: owned.owns, monotonic: a.monotonic, stop: stop, log: log,
+		start: state, scope: pods.Scope(), readCell: a.takeover.readCell, endedProtectors: &a.history.ended,
+		enqueueAll: enqueuer.enqueueAll, owns: owned.Owns, monotonic: a.clocks.monotonic, stop: stop, log: log,
 	}
 	heartbeat := &cellHeartbeat{
-		interval: a.options.Heartbeat, snapshot: snapshot, liveVersion: a.live.version,
-		enqueueOwned: func() { enqueuer.enqueueAll(owned.owns) }, stop: stop, log: log,
+		interval: a.options.Heartbeat, snapshot: pods, liveVersion: a.cell.live.Version,
+		enqueueOwned: func() { enqueuer.enqueueAll(owned.Owns) }, stop: stop, log: log,
 	}
 	delays := &countDelays{
-		restored: state.restored, ownership: owned, deadlines: deadlines, initial: initial, endedProtectors: &a.history.ended, monotonic: a.monotonic,
+		restored: state.restored, ownership: owned, deadlines: deadlines, initial: initial, endedProtectors: &a.history.ended, monotonic: a.clocks.monotonic,
 	}
-	deferral, workloads := newDeferral(cell, a.monotonic), &workloadResolver{index: newWorkloadIndex(), queue: queue, now: a.now, log: log}
+	deferral, workloads := newDeferral(cell, a.clocks.monotonic), workloads.NewResolver(queue, a.clocks.now, log)
 	l := &leadership{
-		options: a.options, trimmedPods: a.trimmedPods, metadataClient: a.metadataClient, metrics: a.metrics, ownership: owned,
-		snapshot: snapshot, queue: queue, enqueuer: enqueuer, rounds: enqueuer.rounds, entries: entries, deadlines: deadlines, initial: initial,
+		options: a.options, trimmedPods: a.cell.trimmedPods, metadataClient: a.cell.metadata, metrics: a.metrics, ownership: owned,
+		snapshot: pods, queue: queue, enqueuer: enqueuer, rounds: enqueuer.rounds, entries: entries, deadlines: deadlines, initial: initial,
 		heartbeat: heartbeat, stop: stop, log: log,
 		trigger: &modes.UpdateTrigger{
-			Options: a.options.Trigger, Cell: cell, Clientset: a.cellClientset, EventSettlement: snapshot.eventSettlement, Now: a.now, Log: log,
+			Options: a.options.Trigger, Cell: cell, Clientset: a.cell.clientset, EventSettlement: pods.EventSettlement, Now: a.clocks.now, Log: log,
 		},
 	}
-	l.published = newGuardPublisher(a, state, owned, entries, log)
-	l.answers = newGuardAnswers(a, l.published)
+	if namespace := a.options.NodeGuardNamespace; namespace != "" {
+		a.publishForGuards(l, namespace, state)
+	}
 	l.reconciler = &reconciler{
-		cell: cell, start: state, ownership: owned, protectors: a.protectors, snapshot: snapshot, entries: entries, deadlines: deadlines,
+		cell: cell, start: state, ownership: owned, protectors: a.core.protectors, snapshot: pods, entries: entries, deadlines: deadlines,
 		initial: initial, reads: reads, heartbeat: heartbeat, transitions: &a.history.transitions,
 		delays: delays, deferral: deferral, workloads: workloads,
-		states: protectorStates{
-			workloads.index, &a.metrics.spread.records, &deadlines.timers, &initial.counts, &delays.cleared, &delays.void, &reads.next, &deferral.since,
+		states: ownership.States{
+			workloads, &a.metrics.spread.records, &deadlines.timers, &initial.counts, &delays.cleared, &delays.void, &reads.Next, &deferral.since,
 		},
 		pods: &podObserver{
-			snapshot: snapshot, deadlines: deadlines, initial: initial, reads: reads, readPod: a.live.readPod, clock: a.clock, monotonic: a.monotonic, log: log,
+			snapshot: pods, deadlines: deadlines, initial: initial, reads: reads, readPod: a.cell.live.ReadPod, clock: a.clocks.steady, monotonic: a.clocks.monotonic, log: log,
 		},
 		events: &protectorEvents{cell: cell, recorder: a.events},
-		rounds: enqueuer.rounds, queue: queue, metrics: a.metrics, clock: a.clock, monotonic: a.monotonic, log: log,
+		rounds: enqueuer.rounds, queue: queue, metrics: a.metrics, clock: a.clocks.steady, monotonic: a.clocks.monotonic, log: log,
 		ofShares: a.options.OfShares,
 	}
-	if shares := a.options.Shares; shares != nil {
-		l.reconciler.shares = &shareKeeper{
-			cell: cell, shares: shares.GetClient(), live: shares.GetAPIReader(), core: a.coreReader,
-			start: state, current: l.cell.Load, draining: entries.draining.Load, log: log,
+	if workers := a.options.Shares; workers != nil {
+		l.reconciler.shares = &shares.Keeper{
+			Cell: cell, Shares: workers.GetClient(), Live: workers.GetAPIReader(), Core: a.core.reader,
+			Version: state.version, Restored: state.restored, CoreUID: state.coreUID, Current: l.cell.Load, Draining: entries.draining.Load,
+			Owns: owned.Owns, Queue: queue, Log: log,
 		}
 	}
 	return l
+}
+
+// publishForGuards makes a leadership publish for node guards, and answer them.
+func (a *Aggregator) publishForGuards(l *leadership, namespace string, state startState) {
+	core := a.cell.clientset.CoreV1()
+	l.published = guard.NewPublisher(state.cell, l.entries.scope, core.ConfigMaps(namespace), a.guardVersions)
+	l.published.Protectors, l.published.Newest, l.published.Writable = a.core.informer.GetStore(), a.core.protectors.Newest, l.ownership.WritableSlots
+	l.published.Draining, l.published.Now, l.published.Log = l.entries.draining.Load, a.clocks.now, l.log
+	l.answers = guard.NewAnswers(l.published, core.Nodes(), core)
+	l.answers.Read = a.core.protectors.Read
 }
 
 func endReason(ctx context.Context) string {
@@ -199,7 +224,7 @@ func endReason(ctx context.Context) string {
 func (l *leadership) applyCell(cell *v1alpha1.Cell) {
 	l.cell.Store(cell)
 	l.deadlines.admission.Store(int64(cell.Spec.AdmissionDeadlineOrDefault()))
-	l.snapshot.eventSettlement.SetMode(cell.Spec.Settlement)
+	l.snapshot.EventSettlement.SetMode(cell.Spec.Settlement)
 	l.trigger.SetSelector(cell.Spec.PodSelector)
 	l.heartbeat.mustProbe.Store(cell.Spec.WhenStale == v1alpha1.WhenStaleDiscount)
 	if cell.DeletionTimestamp != nil {
@@ -210,18 +235,18 @@ func (l *leadership) applyCell(cell *v1alpha1.Cell) {
 func (l *leadership) run(ctx context.Context) {
 	l.initial.expect(allNamespaces)
 	var running sync.WaitGroup
-	running.Go(func() { newStream(l.trimmedPods, l.snapshot, l.log).RunWithContext(ctx) })
-	running.Go(func() { l.watchNodes(ctx) })
+	running.Go(func() { l.snapshot.Stream(ctx, l.trimmedPods, l.log) })
+	running.Go(func() { l.snapshot.WatchNodes(ctx, l.metadataClient, l.log) })
 	select {
-	case <-l.snapshot.listed:
+	case <-l.snapshot.Listed():
 		l.enqueuer.enqueueAll(allNamespaces)
 		running.Go(func() { l.heartbeat.run(ctx) })
 		running.Go(func() { l.trigger.Run(ctx) })
-		running.Go(func() { l.published.run(ctx) })
-		running.Go(func() { l.reconciler.shares.run(ctx, l.queue.Add) })
-		running.Go(func() { l.answers.run(ctx) })
-		running.Go(func() { l.exemptions.run(ctx) })
-		running.Go(func() { l.ignoredLabels.run(ctx) })
+		running.Go(func() { l.published.Run(ctx) })
+		running.Go(func() { l.reconciler.shares.Run(ctx) })
+		running.Go(func() { l.answers.Run(ctx) })
+		running.Go(func() { l.exemptions.Run(ctx) })
+		running.Go(func() { l.ignoredLabels.Run(ctx) })
 		running.Go(func() { l.enqueuer.recountAfterSteps(ctx) })
 		for range l.options.Workers {
 			running.Go(func() { l.runWorker(ctx) })
@@ -230,25 +255,26 @@ func (l *leadership) run(ctx context.Context) {
 	case <-ctx.Done():
 	}
 	l.queue.ShutDown()
-	l.exemptions.shutDown()
+	l.exemptions.ShutDown()
 	running.Wait()
 }
 
 // allNamespaces matches all namespaces.
 func allNamespaces(string) bool { return true }
 
-func (l *leadership) watchNodes(ctx context.Context) {
-	watchNodes(ctx, l.snapshot.nodes, l.metadataClient, l.log)
-}
-
 // isListed reports whether pods were listed, if there are any to count.
 func (l *leadership) isListed() bool {
 	if l.slots != nil {
-		if all, _ := l.slots.owned.slots.claimed(); all.Empty() {
+		if all, _ := l.slots.owned.Slots.Claimed(); all.Empty() {
 			return true
 		}
 	}
-	return l.snapshot.Listed()
+	select {
+	case <-l.snapshot.Listed():
+		return true
+	default:
+		return false
+	}
 }
 
 func (l *leadership) runWorker(ctx context.Context) {
@@ -272,10 +298,17 @@ func (l *leadership) processKey(ctx context.Context, key types.NamespacedName) {
 		l.queue.Forget(key)
 	case ctx.Err() != nil:
 	case errors.Is(err, errDeposed):
-		l.ownership.stopDeposed(key.Namespace, err)
+		l.ownership.StopDeposed(key.Namespace, err)
 	default:
 		l.metrics.writes.WithLabelValues("error").Inc()
 		l.log.Error(err, "Failed to aggregate a protector", "protector", key)
 		l.queue.AddRateLimited(key)
+	}
+}
+
+// onRestore ends the leadership. The next one begins in the restored history.
+func (a *Aggregator) onRestore() {
+	if l := a.current.Load(); l != nil {
+		l.stop(versions.ErrRestored)
 	}
 }

@@ -82,7 +82,7 @@ func TestLeaseCreateBacksOffWithoutNamespace(t *testing.T) {
 				errors = append(errors, arguments)
 			}
 		}, funcr.Options{})
-		a := &Aggregator{options: Options{Cell: "worker-1", Identity: "one", LeaseNamespace: "system", LeaseDuration: 4 * time.Second}, coreClientset: core, log: log}
+		a := &Aggregator{options: Options{Cell: "worker-1", Identity: "one", LeaseNamespace: "system", LeaseDuration: 4 * time.Second}, core: coreCluster{clientset: core}, log: log}
 		ctx, end := context.WithTimeout(t.Context(), 10*time.Minute)
 		defer end()
 		if err := a.runElectionOnce(ctx); err != nil {

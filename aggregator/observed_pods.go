@@ -2,19 +2,23 @@ package aggregator
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/breakwater-k8s/breakwater/aggregator/snapshot"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/podhealth"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
 // observation is a count, and the state of each open reservation at that count.
 type observation struct {
-	count
+	snapshot.Count
 	// liveStates is the result of live reads for reservations that the snapshot alone does not settle.
 	liveStates map[quota.UIDHash]quota.Observation
 	// updated are the pods that a live read showed updated and available.
@@ -27,7 +31,7 @@ type observation struct {
 
 // stateOf returns the state of a reservation's pod, as the mode Exact settles by it.
 func (o *observation) stateOf(r quota.Reservation) quota.Observation {
-	state := o.podStates[r.Hash]
+	state := o.PodStates[r.Hash]
 	liveState, known := o.liveStates[r.Hash]
 	switch {
 	case state == quota.Absent:
@@ -43,11 +47,11 @@ func (o *observation) stateOf(r quota.Reservation) quota.Observation {
 
 // podObserver counts for protectors from the snapshot and, where that cannot decide, by live reads.
 type podObserver struct {
-	snapshot  *Snapshot
+	snapshot  *snapshot.Snapshot
 	deadlines *reservationDeadlines
 	initial   *initialCounts
-	reads     *aliveReads
-	// readPod asks the cell's API server for one pod; nil if there is none of that name.
+	reads     *snapshot.AliveReads
+	// ReadPod asks the cell's API server for one pod; nil if there is none of that name.
 	readPod func(ctx context.Context, namespace, name string) (*corev1.Pod, error)
 	// clock judges how long pods have been ready. Deadlines use monotonic, which cannot be set.
 	clock     *steadyClock
@@ -64,9 +68,9 @@ type podObserver struct {
 //   - The admission deadline has passed. A pod that still lives then will not be removed by that reservation's request.
 //   - The pod seems to be updated and available again; see isUpdated.
 func (po *podObserver) observe(
-	ctx context.Context, p *v1alpha1.PodProtector, target *v1alpha1.Target, history *v1alpha1.AdmissionHistory, earlier []countingRule,
+	ctx context.Context, p *v1alpha1.PodProtector, target *v1alpha1.Target, history *v1alpha1.AdmissionHistory, earlier []snapshot.Rule,
 ) (observation, bool, error) {
-	key := keyOf(p)
+	key := client.ObjectKeyFromObject(p)
 	deadlines := po.deadlines.observe(key, history, po.monotonic())
 	reservations := quota.Reservations(history)
 
@@ -74,45 +78,45 @@ func (po *podObserver) observe(
 	if err != nil {
 		return observation{}, false, err
 	}
-	counted := func() (count, bool) {
+	counted := func() (snapshot.Count, bool) {
 		c, ok := po.snapshot.Count(key, &p.Spec, reservations, initial, earlier)
-		c.markUnseen(reservations, deadlines.FirstSeen)
+		c.MarkUnseen(reservations, deadlines.FirstSeen)
 		return c, ok
 	}
 	first, ok := counted()
 	if !ok {
 		return observation{}, false, nil
 	}
-	o := observation{count: first, liveStates: map[quota.UIDHash]quota.Observation{}, updated: map[quota.UIDHash]bool{}}
-	if o.unseen > 0 {
-		if o.wait, err = po.reads.readLimited(ctx, p, target); err != nil {
+	o := observation{Count: first, liveStates: map[quota.UIDHash]quota.Observation{}, updated: map[quota.UIDHash]bool{}}
+	if o.Unseen > 0 {
+		if o.wait, err = po.reads.ReadLimited(ctx, p, target); err != nil {
 			po.log.Error(err, "Failed to read pods that became available; retrying", "protector", key)
 			o.retry = true
 		}
-		if o.count, ok = counted(); !ok {
+		if o.Count, ok = counted(); !ok {
 			return observation{}, false, nil
 		}
-		if o.unseen > 0 { // the stream does not show their end yet, or they became available meanwhile
-			o.wait = max(o.wait, aliveReadMinInterval)
+		if o.Unseen > 0 { // the stream does not show their end yet, or they became available meanwhile
+			o.wait = max(o.wait, snapshot.AliveReadMinInterval)
 		}
 	}
 	deadline, now := po.deadlines.admissionDeadline(), po.monotonic()
 	passed := func(r quota.Reservation) bool { return deadlines.HasPassed(r, deadline, now) }
-	doubtful := po.needingLiveRead(ctx, p, &o, o.cutoff.Exact(reservations), passed)
+	doubtful := po.needingLiveRead(ctx, p, &o, o.Cutoff.Exact(reservations), passed)
 	if len(doubtful) == 0 {
 		return o, true, nil
 	}
-	live, err := po.reads.read(ctx, key.Namespace, "")
+	live, err := po.reads.Read(ctx, key.Namespace, "")
 	if err != nil {
 		// Reservations that were not settled stay and keep reducing the budget; the counts are still valid.
 		po.log.Error(err, "Failed to read pods for settlement; keeping reservations", "protector", key)
 		o.retry = true
 		return o, true, nil
 	}
-	unlisted := o.evaluateLiveRead(doubtful, &live, deadlines, passed, updateTimeout(p))
+	unlisted := o.evaluateLiveRead(doubtful, &live, deadlines, passed, p.Spec.AdmissionHistory.UpdateTimeoutOrDefault())
 	if len(unlisted) > 0 {
-		po.snapshot.RecordUnlisted(unlisted, live.version)
-		if o.count, ok = counted(); !ok {
+		po.snapshot.RecordUnlisted(unlisted, live.Version)
+		if o.Count, ok = counted(); !ok {
 			return observation{}, false, nil
 		}
 	}
@@ -121,15 +125,15 @@ func (po *podObserver) observe(
 
 // evaluateLiveRead evaluates a live read of the namespace for doubtful reservations, and returns the unseen pods that it does not list.
 func (o *observation) evaluateLiveRead(
-	doubtful []quota.Reservation, live *liveRead, deadlines *quota.Deadlines, passed func(quota.Reservation) bool, timeout time.Duration,
+	doubtful []quota.Reservation, live *snapshot.LiveRead, deadlines *quota.Deadlines, passed func(quota.Reservation) bool, timeout time.Duration,
 ) (unlisted []quota.UIDHash) {
 	for _, r := range doubtful {
-		switch pod, listed := live.pods[r.Hash]; {
-		case !listed && o.podStates[r.Hash] == quota.Unobserved:
+		switch pod, listed := live.Pods[r.Hash]; {
+		case !listed && o.PodStates[r.Hash] == quota.Unobserved:
 			unlisted = append(unlisted, r.Hash)
-		case listed && pod.terminating && o.podStates[r.Hash] == quota.Unobserved && !o.ended[r.Hash].IsZero():
+		case listed && pod.Terminating && o.PodStates[r.Hash] == quota.Unobserved && !o.Ended[r.Hash].IsZero():
 			o.liveStates[r.Hash] = quota.Absent // the counts leave it out, and no later snapshot will count it
-		case listed && !pod.terminating && passed(r) && o.includes(pod):
+		case listed && !pod.Terminating && passed(r) && o.includes(pod):
 			o.recordPassedDeadline(r, pod, deadlines, timeout)
 		default:
 			o.retry = true
@@ -140,17 +144,8 @@ func (o *observation) evaluateLiveRead(
 
 // includes reports whether the counts include the state in which a live read has found a pod. An older snapshot can count a pod that was
 // relabeled since. The reservation of that pod must stay until a newer snapshot does not count it (rule 14).
-func (o *observation) includes(pod livePod) bool {
-	return pod.isIn(o.version)
-}
-
-// relabeled returns the state of a reservation once the relabel for which it was made can no longer take effect. A pod that stays covered
-// may still be under update.
-func relabeled(r quota.Reservation, covered bool) quota.Observation {
-	if covered && !r.Update.IsEmpty() {
-		return quota.RemovalExpired
-	}
-	return quota.Relabeled
+func (o *observation) includes(pod snapshot.LivePod) bool {
+	return pod.IsIn(o.Version)
 }
 
 // needingLiveRead returns the reservations that a live read of the namespace could settle, and determines which updates are done.
@@ -159,11 +154,11 @@ func (po *podObserver) needingLiveRead(
 ) []quota.Reservation {
 	var doubtful []quota.Reservation
 	for r := range reservations {
-		state := o.podStates[r.Hash]
+		state := o.PodStates[r.Hash]
 		if state == quota.Updated {
 			updated, err := po.isUpdated(ctx, p, r)
 			if err != nil {
-				po.log.Error(err, "Failed to read an updated pod", "protector", keyOf(p))
+				po.log.Error(err, "Failed to read an updated pod", "protector", client.ObjectKeyFromObject(p))
 				o.retry = true
 			}
 			if updated {
@@ -183,9 +178,9 @@ func (po *podObserver) needingLiveRead(
 }
 
 // recordPassedDeadline records the state of a reservation whose deadline has passed and whose pod lives.
-func (o *observation) recordPassedDeadline(r quota.Reservation, pod livePod, deadlines *quota.Deadlines, timeout time.Duration) {
+func (o *observation) recordPassedDeadline(r quota.Reservation, pod snapshot.LivePod, deadlines *quota.Deadlines, timeout time.Duration) {
 	switch u := &r.Update; {
-	case u.IsEmpty(), !u.Removal && pod.generation > 0 && pod.generation < u.Generation:
+	case u.IsEmpty(), !u.Removal && pod.Generation > 0 && pod.Generation < u.Generation:
 		o.liveStates[r.Hash] = quota.Expired
 	case u.Removal:
 		o.liveStates[r.Hash], o.retry = quota.RemovalExpired, true
@@ -194,4 +189,36 @@ func (o *observation) recordPassedDeadline(r quota.Reservation, pod livePod, dea
 	default:
 		o.retry = true // the other deadline applies now
 	}
+}
+
+func isUpdate(o v1alpha1.Operation) bool {
+	return o == v1alpha1.OperationUpdate || o == v1alpha1.OperationResize
+}
+
+// isUpdated asks the cell's API server whether the pod of a reservation has been updated and is available again. The snapshot
+// keeps no containers, and a kubelet reports a generation as observed before it restarts them. The read may be later than the
+// snapshot: the pod is available in both, and the update that was to make it unavailable happened before the read.
+func (po *podObserver) isUpdated(ctx context.Context, p *v1alpha1.PodProtector, r quota.Reservation) (bool, error) {
+	if r.Update.Removal {
+		return false, nil
+	}
+	pod, err := po.readPod(ctx, p.Namespace, r.PodName)
+	if err != nil {
+		return false, fmt.Errorf("read pod %s: %w", r.PodName, err)
+	}
+	if pod == nil || quota.HashUID(pod.UID) != r.Hash || pod.Status.ObservedGeneration < max(pod.Generation, r.Update.Generation) {
+		return false, nil
+	}
+	restarts := map[string]int32{}
+	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses} {
+		for i := range statuses {
+			restarts[statuses[i].Name] = statuses[i].RestartCount
+		}
+	}
+	for _, c := range r.Update.Containers {
+		if restarts[c.Name] < c.Restarts {
+			return false, nil
+		}
+	}
+	return podhealth.Of(pod, p.Spec.MinReadySeconds, po.clock.now()).Counted(p.Spec.Criterion), nil
 }

@@ -36,7 +36,7 @@ func (e *protectorEvents) emitOverdue(p *v1alpha1.PodProtector, overdue []quota.
 	e.recorder.Eventf(p, nil, corev1.EventTypeWarning, "UpdateOverdue", "Settle", "%s", clusters.EventNote(fmt.Sprintf(
 		"In cell %s, Breakwater has not seen %s updated and available again within %s (%s). Such an update no longer consumes budget; if its "+
 			"pod restarts later, no reservation covers it. Their containers may not restart at all, or their kubelet may not set status.observedGeneration.",
-		e.cell, printable.Count(len(overdue), "pod"), updateTimeout(p), strings.Join(names, ", "))))
+		e.cell, printable.Count(len(overdue), "pod"), p.Spec.AdmissionHistory.UpdateTimeoutOrDefault(), strings.Join(names, ", "))))
 }
 
 // emitSpread emits an event when the written status reports that the pods are no longer distributed as required, or that they are

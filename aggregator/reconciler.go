@@ -13,6 +13,11 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/breakwater-k8s/breakwater/aggregator/conditions"
+	"github.com/breakwater-k8s/breakwater/aggregator/guard"
+	"github.com/breakwater-k8s/breakwater/aggregator/ownership"
+	"github.com/breakwater-k8s/breakwater/aggregator/shares"
+	"github.com/breakwater-k8s/breakwater/aggregator/snapshot"
+	"github.com/breakwater-k8s/breakwater/aggregator/workloads"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
@@ -23,27 +28,25 @@ import (
 type reconciler struct {
 	cell        string
 	start       startState
-	ownership   ownership
+	ownership   *ownership.Ownership
 	protectors  *clusters.Protectors
 	transitions *transitions
-	snapshot    *Snapshot
+	snapshot    *snapshot.Snapshot
 	entries     *cellEntries
 	delays      *countDelays
 	deadlines   *reservationDeadlines
 	deferral    *deferral
 	initial     *initialCounts
-	reads       *aliveReads
+	reads       *snapshot.AliveReads
 	pods        *podObserver
-	workloads   *workloadResolver
+	workloads   *workloads.Resolver
 	// exemptions are the namespaces that the cell's API server excludes from reviews; nil if they are not determined.
-	exemptions *exemptions
+	exemptions *guard.Exemptions
 	// states are those of the parts, for protectors that are not counted any more.
-	states protectorStates
+	states ownership.States
 	// shares moves the shares of the cell; nil if it has none. ofShares reports that this leadership counts for shares, and for nothing else.
-	shares   *shareKeeper
-	ofShares bool
-	// compared are the shares that needed no further step.
-	compared  comparedShares
+	shares    *shares.Keeper
+	ofShares  bool
 	heartbeat *cellHeartbeat
 	events    *protectorEvents
 	rounds    *roundTracer
@@ -58,17 +61,17 @@ type reconciler struct {
 // reconcile brings the cell's part of a protector's status up to date. It decides on the newest object that it has and, after a conflict,
 // again on the newest one of the API server.
 func (r *reconciler) reconcile(ctx context.Context, key types.NamespacedName) error {
-	if !r.ownership.beginWork(key.Namespace) {
+	if !r.ownership.BeginWork(key.Namespace) {
 		return nil // another shard counts it
 	}
-	defer r.ownership.endWork(key.Namespace)
+	defer r.ownership.EndWork(key.Namespace)
 	p, err := r.protectors.Newest(ctx, key)
 	for {
 		if apierrors.IsNotFound(err) {
 			r.forget(key)
-			err := r.shares.release(ctx, key)
-			if err == nil && r.shares != nil {
-				r.compared.record(key)
+			err := r.shares.Release(ctx, key)
+			if err == nil {
+				r.shares.RecordCompared(key)
 			}
 			return err
 		}
@@ -108,12 +111,12 @@ func (r *reconciler) write(ctx context.Context, key types.NamespacedName, p *v1a
 		r.requeue(key, p, work)
 		return nil
 	}
-	if !r.ownership.canWrite(key.Namespace) {
+	if !r.ownership.CanWrite(key.Namespace) {
 		return nil
 	}
 	finish, stepErr := r.stepShare(ctx, before, p)
-	if isOutdated(stepErr) {
-		r.queue.AddAfter(key, shareRetryInterval)
+	if shares.IsOutdated(stepErr) {
+		r.queue.AddAfter(key, shares.ShareRetryInterval)
 		return nil
 	} else if stepErr != nil {
 		work.settled = quota.Settled{}
@@ -144,8 +147,8 @@ func (r *reconciler) write(ctx context.Context, key types.NamespacedName, p *v1a
 	if stepErr != nil {
 		return stepErr
 	}
-	if finish == nil && r.shares != nil {
-		r.compared.record(key)
+	if finish == nil {
+		r.shares.RecordCompared(key)
 	}
 	return r.finishStep(ctx, key, finish)
 }
@@ -153,47 +156,22 @@ func (r *reconciler) write(ctx context.Context, key types.NamespacedName, p *v1a
 // stepShare begins the next step of the cell's share, and then drains the entry of a cell that leaves: not before its share is closed (rule S6). It
 // returns the write of the share that must follow.
 func (r *reconciler) stepShare(ctx context.Context, before, p *v1alpha1.PodProtector) (finish func(context.Context) error, err error) {
-	finish, err = r.shares.prepare(ctx, before, p)
-	switch {
-	case isOutdated(err):
-	case err != nil:
-		lowerCounts(before, p, r.cell)
-	default:
+	finish, err = r.shares.Step(ctx, before, p)
+	if err == nil {
 		r.entries.drain(p)
 	}
 	return finish, err
 }
-
-// lowerCounts replaces the entry of a cell whose share could not be read or written by the one before, with fewer pods if some have died, and with the
-// removals that a lost share may have admitted: the other cells must not rely on those pods, whatever the share has (rule S4).
-func lowerCounts(before, p *v1alpha1.PodProtector, cellID string) {
-	cell, stored := quota.CellOf(p, cellID), quota.CellOf(before, cellID)
-	if stored == nil {
-		quota.DropCell(p, cellID)
-		return
-	}
-	counted, share := cell.Aggregation, cell.Share
-	stored.DeepCopyInto(cell)
-	if cell.Share != nil && share != nil {
-		cell.Share.Reserved = max(cell.Share.Reserved, share.Reserved)
-	}
-	if cell.Aggregation.CountedSpec == counted.CountedSpec {
-		cell.Aggregation.CountedReplicas = min(cell.Aggregation.CountedReplicas, counted.CountedReplicas)
-	}
-}
-
-// shareRetryInterval is the time after which a step of a share that met another write is tried again.
-const shareRetryInterval = 100 * time.Millisecond
 
 // finishStep makes the write of a share that follows the write of its protector; nil if there is none.
 func (r *reconciler) finishStep(ctx context.Context, key types.NamespacedName, finish func(context.Context) error) error {
 	if finish == nil {
 		return nil
 	}
-	if err := finish(ctx); err != nil && !isOutdated(err) {
+	if err := finish(ctx); err != nil && !shares.IsOutdated(err) {
 		return fmt.Errorf("write the share of the cell: %w", err)
 	}
-	r.queue.AddAfter(key, shareRetryInterval)
+	r.queue.AddAfter(key, shares.ShareRetryInterval)
 	return nil
 }
 
@@ -226,11 +204,11 @@ func withOwnCells(p *v1alpha1.PodProtector) *v1alpha1.PodProtector {
 
 // requeue enqueues the protector for the changes that no event reports.
 func (r *reconciler) requeue(key types.NamespacedName, p *v1alpha1.PodProtector, work outcome) {
-	atLeast := max(aggregationRate(p), 100*time.Millisecond)
+	atLeast := max(p.Spec.AdmissionHistory.AggregationRateOrDefault(), 100*time.Millisecond)
 	if !work.nextAvailable.IsZero() {
 		r.queue.AddAfter(key, max(work.nextAvailable.Sub(r.clock.now()), 0))
 	}
-	awaitsEvent := r.snapshot.eventSettlement.Await(key, quota.CellOf(p, r.cell), aggregationRate(p))
+	awaitsEvent := r.snapshot.EventSettlement.Await(key, quota.CellOf(p, r.cell), p.Spec.AdmissionHistory.AggregationRateOrDefault())
 	if next, ok := r.deadlines.of(key).Next(r.deadlines.admissionDeadline()); ok && !awaitsEvent {
 		r.queue.AddAfter(key, max(next.Sub(r.monotonic()), atLeast))
 	}
@@ -251,5 +229,5 @@ func (r *reconciler) requeue(key types.NamespacedName, p *v1alpha1.PodProtector,
 // forget drops the state of a protector that is not counted any more.
 func (r *reconciler) forget(key types.NamespacedName) {
 	r.snapshot.Uncover(key)
-	r.states.forget(key)
+	r.states.Forget(key)
 }

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"github.com/breakwater-k8s/breakwater/aggregator"
+	"github.com/breakwater-k8s/breakwater/aggregator/ownership"
 	"github.com/breakwater-k8s/breakwater/api/sharding"
 	"github.com/breakwater-k8s/breakwater/api/sharding/leaseholder"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
@@ -28,7 +28,7 @@ func (l *fixture) lease(name string) *coordinationv1.Lease {
 	return lease
 }
 
-func (l *fixture) join(shard *aggregator.RingShard) *aggregator.Incarnation {
+func (l *fixture) join(shard *ownership.RingShard) *ownership.Incarnation {
 	l.Helper()
 	ctx, cancel := context.WithTimeout(l.Context(), time.Minute)
 	defer cancel()
@@ -42,9 +42,9 @@ func (l *fixture) join(shard *aggregator.RingShard) *aggregator.Incarnation {
 func TestIncarnationEndsBeforeNextBeginsOrLeaseIsReleased(t *testing.T) {
 	l := newFixture(t)
 	l.createRing()
-	var shard *aggregator.RingShard
+	var shard *ownership.RingShard
 	stop := testplane.StartManager(l, l.shardUser(), func(ctx context.Context, mgr manager.Manager) (err error) {
-		shard, err = aggregator.NewRingShard(ctx, mgr, aggregator.RingShardOptions{Ring: l.namespace, Name: "a", Returns: true})
+		shard, err = ownership.NewRingShard(ctx, mgr, ownership.RingShardOptions{Ring: l.namespace, Name: "a", Returns: true})
 		return err
 	}, func(o *manager.Options) { members.Select(&o.Cache) })
 

@@ -12,7 +12,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -29,6 +28,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/breakwater-k8s/breakwater/aggregator/modes"
+	"github.com/breakwater-k8s/breakwater/aggregator/ownership"
+	"github.com/breakwater-k8s/breakwater/aggregator/shares"
+	"github.com/breakwater-k8s/breakwater/aggregator/snapshot"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing"
@@ -45,7 +47,7 @@ type Options struct {
 	Cluster string
 	// Membership is the place in a ring through which this process shares the cell with others; nil means that it leads the
 	// cell alone, or waits to.
-	Membership Membership
+	Membership *ownership.RingShard
 	// Interest selects the core's protectors that the cache keeps, for a cell that shards share; nil keeps all.
 	Interest *clusters.CacheFilter
 	// Identity of this process among the candidates for the cell's leadership.
@@ -85,49 +87,62 @@ type Options struct {
 	Now func() time.Time
 }
 
+// coreCluster is how an aggregator reaches its core.
+type coreCluster struct {
+	client client.Client
+	// reader reads live.
+	reader    client.Reader
+	clientset kubernetes.Interface
+	informer  toolscache.SharedIndexInformer
+	// protectors reads and writes protectors, and restores detects that the core was restored.
+	protectors *clusters.Protectors
+	restores   *clusters.RestoreDetector
+}
+
+// cellCluster is how an aggregator reaches the cluster of its cell.
+type cellCluster struct {
+	clientset kubernetes.Interface
+	// trimmedPods is the client that streams pods, and live reads them.
+	trimmedPods corev1client.PodsGetter
+	live        snapshot.LiveReader
+	metadata    metadata.Interface
+	dynamic     dynamic.Interface
+	mapper      meta.RESTMapper
+	// events are those on objects of the cluster. They are sent while Start runs.
+	events events.EventBroadcaster
+}
+
+// clocks are the clocks of an aggregator.
+type clocks struct {
+	// now is the wall clock, for minReadySeconds. Deadlines use monotonic, which cannot be set.
+	now, monotonic func() time.Time
+	// steady judges how long pods have been ready.
+	steady *steadyClock
+}
+
 // Aggregator leads a cell, or waits to.
 type Aggregator struct {
-	options         Options
-	coreClient      client.Client
-	coreReader      client.Reader
-	protectors      *clusters.Protectors
-	restoreDetector *clusters.RestoreDetector
-	informer        toolscache.SharedIndexInformer
-	coreClientset   kubernetes.Interface
-	cellClientset   kubernetes.Interface
-	// trimmedPods is the client that streams pods.
-	trimmedPods    corev1client.PodsGetter
-	metadataClient metadata.Interface
-	dynamicClient  dynamic.Interface
-	mapper         meta.RESTMapper
-	live           liveReader
-	// handler is the registration for changes of protectors.
-	handler toolscache.ResourceEventHandlerRegistration
-	// removeCellHandler removes the event handler for which shards have which slots; nil if there is none.
-	removeCellHandler func() error
-	metrics           *metrics
+	options Options
+	core    coreCluster
+	cell    cellCluster
+	clocks  clocks
+	metrics *metrics
 	// probe checks the readiness of the cell; nil if disabled.
 	probe  *clusters.Probe
 	events events.EventRecorder
-	// cellEvents are those on objects of the cell's cluster. They are sent while Start runs.
-	cellEvents events.EventBroadcaster
-	log        logr.Logger
-	// now is the wall clock, for minReadySeconds. Deadlines use monotonic, which cannot be set.
-	now, monotonic func() time.Time
-	// clock judges how long pods have been ready.
-	clock   *steadyClock
-	history protectorHistory
-	// guardVersions are the versions of what was published for node guards. Only the running leadership uses them.
+	log    logr.Logger
+	// history is what the watch has shown, and guardVersions are the versions of what was published for node guards, also in earlier leaderships.
+	history       protectorHistory
 	guardVersions map[string]int64
 	// takeover begins leaderships.
 	takeover *cellTakeover
+	// handlers remove the event handlers from the core's cache.
+	handlers []func() error
 
 	// oneLeadership has capacity one, for the running leadership, so that there is never more than one.
 	oneLeadership chan struct{}
 	// current is the current leadership; nil while another process leads.
 	current atomic.Pointer[leadership]
-	// lastReason is the last logged reason why the cell was not shared.
-	lastReason string
 }
 
 // SetupWithManager adds an aggregator to the manager of its core cluster.
@@ -144,41 +159,40 @@ func SetupWithManager(ctx context.Context, mgr manager.Manager, options Options)
 }
 
 func newAggregator(ctx context.Context, mgr manager.Manager, options Options) (*Aggregator, error) {
+	now := options.Now
+	if now == nil {
+		now = time.Now
+	}
 	a := &Aggregator{
-		options:         options,
-		coreClient:      mgr.GetClient(),
-		coreReader:      mgr.GetAPIReader(),
-		protectors:      &clusters.Protectors{Cache: mgr.GetClient(), Live: mgr.GetAPIReader(), Writer: mgr.GetClient(), RestoreDetector: options.RestoreDetector},
-		restoreDetector: options.RestoreDetector,
-		metrics:         newMetrics(options.Metrics),
-		events:          mgr.GetEventRecorder("breakwater-aggregator"),
-		log:             mgr.GetLogger().WithValues("cell", options.Cell),
-		now:             options.Now,
-		monotonic:       time.Now,
-		history:         protectorHistory{cell: options.Cell, monotonic: time.Now},
-		guardVersions:   map[string]int64{},
-		oneLeadership:   make(chan struct{}, 1),
+		options: options,
+		core: coreCluster{
+			client: mgr.GetClient(), reader: mgr.GetAPIReader(), restores: options.RestoreDetector,
+			protectors: &clusters.Protectors{Cache: mgr.GetClient(), Live: mgr.GetAPIReader(), Writer: mgr.GetClient(), RestoreDetector: options.RestoreDetector},
+		},
+		clocks:        clocks{now: now, monotonic: time.Now, steady: &steadyClock{wall: now, monotonic: time.Now}},
+		metrics:       newMetrics(options.Metrics),
+		events:        mgr.GetEventRecorder("breakwater-aggregator"),
+		log:           mgr.GetLogger().WithValues("cell", options.Cell),
+		history:       protectorHistory{cell: options.Cell, monotonic: time.Now},
+		guardVersions: map[string]int64{},
+		oneLeadership: make(chan struct{}, 1),
 	}
-	if a.now == nil {
-		a.now = time.Now
-	}
-	a.clock = &steadyClock{wall: a.now, monotonic: a.monotonic}
-	a.clock.now() // a leadership that begins after a step ahead does not follow that step either
-	a.restoreDetector.OnRestore(a.onRestore)
+	a.clocks.steady.now() // a leadership that begins after a step ahead does not follow that step either
+	a.core.restores.OnRestore(a.onRestore)
 	return a, a.connect(ctx, mgr)
 }
 
 func (a *Aggregator) connect(ctx context.Context, mgr manager.Manager) error {
 	var err error
-	if a.coreClientset, err = kubernetes.NewForConfig(mgr.GetConfig()); err != nil {
+	if a.core.clientset, err = kubernetes.NewForConfig(mgr.GetConfig()); err != nil {
 		return fmt.Errorf("client of the core cluster: %w", err)
 	}
 	cell := rest.CopyConfig(a.options.CellConfig)
 	a.options.Tracer.WrapConfig(cell)
-	if a.metadataClient, err = metadata.NewForConfig(cell); err != nil {
+	if a.cell.metadata, err = metadata.NewForConfig(cell); err != nil {
 		return fmt.Errorf("metadata client of cell %s: %w", a.options.Cell, err)
 	}
-	if a.dynamicClient, err = dynamic.NewForConfig(cell); err != nil {
+	if a.cell.dynamic, err = dynamic.NewForConfig(cell); err != nil {
 		return fmt.Errorf("dynamic client of cell %s: %w", a.options.Cell, err)
 	}
 	if a.probe, err = a.metrics.probe(a.options.Metrics, cell, a.options.ProbeEvery); err != nil {
@@ -188,18 +202,18 @@ func (a *Aggregator) connect(ctx context.Context, mgr manager.Manager) error {
 	if err != nil {
 		return fmt.Errorf("client of cell %s: %w", a.options.Cell, err)
 	}
-	if a.mapper, err = apiutil.NewDynamicRESTMapper(cell, calls); err != nil {
+	if a.cell.mapper, err = apiutil.NewDynamicRESTMapper(cell, calls); err != nil {
 		return fmt.Errorf("discover the kinds of cell %s: %w", a.options.Cell, err)
 	}
 	cell.ContentType = "application/vnd.kubernetes.protobuf"
-	if a.cellClientset, err = kubernetes.NewForConfig(cell); err != nil {
+	if a.cell.clientset, err = kubernetes.NewForConfig(cell); err != nil {
 		return fmt.Errorf("client of cell %s: %w", a.options.Cell, err)
 	}
-	a.cellEvents = events.NewBroadcaster(&events.EventSinkImpl{Interface: a.cellClientset.EventsV1()})
-	if a.trimmedPods, err = newTrimmedPods(cell); err != nil {
+	a.cell.events = events.NewBroadcaster(&events.EventSinkImpl{Interface: a.cell.clientset.EventsV1()})
+	if a.cell.trimmedPods, err = snapshot.NewTrimmedPods(cell); err != nil {
 		return fmt.Errorf("client of the pods of cell %s: %w", a.options.Cell, err)
 	}
-	a.live = liveReader{clientset: a.cellClientset, metadata: a.metadataClient, lists: a.metrics.liveReads}
+	a.cell.live = snapshot.LiveReader{Clientset: a.cell.clientset, Metadata: a.cell.metadata, Lists: a.metrics.liveReads}
 	informer, err := mgr.GetCache().GetInformer(ctx, &v1alpha1.PodProtector{})
 	if err != nil {
 		return fmt.Errorf("watch PodProtectors: %w", err)
@@ -208,19 +222,22 @@ func (a *Aggregator) connect(ctx context.Context, mgr manager.Manager) error {
 	if !ok {
 		return fmt.Errorf("the cache of the core cluster has an informer of type %T", informer)
 	}
-	a.informer = shared
+	a.core.informer = shared
 	a.takeover = &cellTakeover{
-		options: a.options, coreClient: a.coreClient, coreReader: a.coreReader, informer: a.informer, restoreDetector: a.restoreDetector,
-		monotonic: a.monotonic, log: a.log, holders: &conflictingHolders{
-			cell: a.options.Cell, leases: a.coreClientset.CoordinationV1().Leases(a.options.LeaseNamespace), monotonic: a.monotonic,
+		options: a.options, core: a.core, monotonic: a.clocks.monotonic, log: a.log, holders: &conflictingHolders{
+			cell: a.options.Cell, leases: a.core.clientset.CoordinationV1().Leases(a.options.LeaseNamespace), monotonic: a.clocks.monotonic,
 		},
 	}
-	a.handler, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+	handler, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { a.protectorSeen(obj) },
 		UpdateFunc: func(old, obj any) { a.history.replaced(old, obj); a.protectorSeen(obj) },
 		DeleteFunc: func(obj any) { a.history.deleted(obj); a.protectorChanged(obj) },
 	})
-	if err := errors.Join(err, a.watchShares(ctx)); err != nil || a.options.Membership == nil {
+	a.handlers = append(a.handlers, func() error { return informer.RemoveEventHandler(handler) })
+	if a.options.Shares != nil {
+		err = errors.Join(err, shares.Watch(ctx, a.options.Shares, a.options.Cell, a.shareKeeper))
+	}
+	if err != nil || a.options.Membership == nil {
 		return err
 	}
 	return a.watchSlotOwnership(ctx, mgr)
@@ -235,9 +252,11 @@ func (a *Aggregator) Start(ctx context.Context) error {
 	if a.probe != nil {
 		go func() { _ = a.probe.Start(ctx) }() // it ends with ctx, and returns no error
 	}
-	go a.newShareMonitor().run(ctx)
-	defer a.cellEvents.Shutdown()
-	if err := a.cellEvents.StartRecordingToSinkWithContext(ctx); err != nil {
+	if workers := a.options.Shares; workers != nil {
+		go shares.NewMonitor(a.options.Cell, a.core.reader, workers.GetClient(), a.shareKeeper, a.metrics.shareState, a.clocks.monotonic, a.log).Run(ctx)
+	}
+	defer a.cell.events.Shutdown()
+	if err := a.cell.events.StartRecordingToSinkWithContext(ctx); err != nil {
 		return fmt.Errorf("send events to cell %s: %w", a.options.Cell, err)
 	}
 	runOnce := a.runElectionOnce
@@ -264,7 +283,7 @@ func (a *Aggregator) runElectionOnce(ctx context.Context) error {
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock: &lease{LeaseLock: &resourcelock.LeaseLock{
 			LeaseMeta:  metav1.ObjectMeta{Namespace: a.options.LeaseNamespace, Name: leaseName(a.options.Cell)},
-			Client:     a.coreClientset.CoordinationV1(),
+			Client:     a.core.clientset.CoordinationV1(),
 			LockConfig: resourcelock.ResourceLockConfig{Identity: a.options.Identity},
 		}, createBackoff: newCreateBackoff()},
 		LeaseDuration:   a.options.LeaseDuration,
@@ -291,7 +310,7 @@ func (a *Aggregator) runElectionOnce(ctx context.Context) error {
 
 // ready returns an error until the process can do its job: it has read the protectors and, if it leads, the pods.
 func (a *Aggregator) ready(*http.Request) error {
-	if !a.informer.HasSynced() {
+	if !a.core.informer.HasSynced() {
 		return errors.New("PodProtectors of the core cluster are not read yet")
 	}
 	if l := a.current.Load(); l != nil {
@@ -302,10 +321,18 @@ func (a *Aggregator) ready(*http.Request) error {
 	return nil
 }
 
+// Keeper returns the keeper of the shares in the current leadership; nil while another process leads.
+func (a *Aggregator) shareKeeper() *shares.Keeper {
+	if l := a.current.Load(); l != nil {
+		return l.reconciler.shares
+	}
+	return nil
+}
+
 // protectorSeen handles the state of a protector that the watch shows.
 func (a *Aggregator) protectorSeen(obj any) {
 	if p, ok := obj.(*v1alpha1.PodProtector); ok {
-		a.protectors.Confirm(p)
+		a.core.protectors.Confirm(p)
 	}
 	a.history.seen(obj)
 	a.protectorChanged(obj)
@@ -323,5 +350,3 @@ func (a *Aggregator) protectorChanged(obj any) {
 	}
 	l.enqueuer.protectorChanged(p)
 }
-
-func keyOf(p *v1alpha1.PodProtector) types.NamespacedName { return client.ObjectKeyFromObject(p) }

@@ -9,6 +9,8 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"github.com/breakwater-k8s/breakwater/aggregator/ownership"
+	"github.com/breakwater-k8s/breakwater/aggregator/versions"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/sharding/slot"
 )
@@ -30,31 +32,31 @@ func (a *Aggregator) runShardOnce(ctx context.Context) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	defer context.AfterFunc(incarnation.Context, func() { stop(context.Cause(incarnation.Context)) })()
-	mark := a.restoreDetector.Mark()
+	mark := a.core.restores.Mark()
 	state, err := a.takeover.join(ctx, incarnation)
 	if err != nil {
-		if ctx.Err() == nil && err.Error() != a.lastReason {
-			a.lastReason = err.Error() // once, and not each second
+		if ctx.Err() == nil && err.Error() != a.takeover.lastReason {
+			a.takeover.lastReason = err.Error() // once, and not each second
 			a.log.Error(err, "Failed to share the cell")
 		}
 		return nil
 	}
-	a.lastReason = ""
+	a.takeover.lastReason = ""
 	log := a.log.WithValues("holder", incarnation.Holder)
-	owned := newShardOwnership(incarnation, log)
+	owned := ownership.OfShard(incarnation, log)
 	l := a.newLeadership(ctx, state, owned, log, stop)
 	l.slots = a.newSlotBalancer(l, owned, state)
-	l.snapshot.filter.keepOnly(l.slots.covered)
+	l.snapshot.KeepOnly(l.slots.covered)
 	a.current.Store(l)
-	if !a.restoreDetector.IsSameIncarnation(mark) {
-		stop(errRestored)
+	if !a.core.restores.IsSameIncarnation(mark) {
+		stop(versions.ErrRestored)
 	}
 	l.log.Info("Started sharing the cell")
 	l.runShard(ctx)
 	a.current.Store(nil)
 	a.metrics.leading.Set(0)
 	a.metrics.slots.Set(0)
-	a.metrics.spread.records.clear()
+	a.metrics.spread.records.Clear()
 	l.log.Info("Stopped sharing the cell", "reason", endReason(ctx))
 	l.slots.releaseAll(context.WithoutCancel(ctx))
 	a.options.Interest.Set(a.options.Cell, slot.Set{})
@@ -62,32 +64,32 @@ func (a *Aggregator) runShardOnce(ctx context.Context) error {
 }
 
 // newSlotBalancer returns the part of a leadership that claims its slots, and makes the heartbeat write them.
-func (a *Aggregator) newSlotBalancer(l *leadership, owned *shardOwnership, state startState) *slotBalancer {
+func (a *Aggregator) newSlotBalancer(l *leadership, owned *ownership.Ownership, state startState) *slotBalancer {
 	b := &slotBalancer{
-		options: a.options, start: state, owned: owned, coreClient: a.coreClient, coreReader: a.coreReader, trimmedPods: a.trimmedPods,
-		informer: a.informer, metrics: a.metrics, snapshot: l.snapshot, initial: l.initial, enqueuer: l.enqueuer, heartbeat: l.heartbeat,
-		applyCell: l.applyCell, forgetIn: l.reconciler.states.forgetIn,
-		takeover: a.takeover, now: a.now, monotonic: a.monotonic, stop: l.stop, log: l.log, relistRequests: make(chan struct{}, 1),
+		options: a.options, start: state, owned: owned, coreClient: a.core.client, coreReader: a.core.reader, trimmedPods: a.cell.trimmedPods,
+		informer: a.core.informer, metrics: a.metrics, snapshot: l.snapshot, initial: l.initial, enqueuer: l.enqueuer, heartbeat: l.heartbeat,
+		applyCell: l.applyCell, forgetIn: l.reconciler.states.ForgetIn,
+		takeover: a.takeover, now: a.clocks.now, monotonic: a.clocks.monotonic, stop: l.stop, log: l.log, relistRequests: make(chan struct{}, 1),
 	}
 	l.heartbeat.write = b.writeHeartbeat
 	l.heartbeat.isComplete = func() bool {
-		all, _ := owned.slots.claimed()
-		return l.snapshot.filter.coversSlots(all)
+		all, _ := owned.Slots.Claimed()
+		return l.snapshot.CoversSlots(all)
 	}
 	return b
 }
 
 func (l *leadership) runShard(ctx context.Context) {
-	unregister := l.options.Membership.OnChange(l.slots.owned.requestRebalance)
+	unregister := l.options.Membership.OnChange(l.slots.owned.RequestRebalance)
 	defer unregister()
 	var running sync.WaitGroup
 	running.Go(func() { l.slots.stream(ctx) })
-	running.Go(func() { l.watchNodes(ctx) })
+	running.Go(func() { l.snapshot.WatchNodes(ctx, l.metadataClient, l.log) })
 	running.Go(func() { l.slots.maintain(ctx) })
 	running.Go(func() { l.trigger.Run(ctx) })
-	running.Go(func() { l.published.run(ctx) })
-	running.Go(func() { l.reconciler.exemptions.run(ctx) })
-	running.Go(func() { l.ignoredLabels.run(ctx) })
+	running.Go(func() { l.published.Run(ctx) })
+	running.Go(func() { l.reconciler.exemptions.Run(ctx) })
+	running.Go(func() { l.ignoredLabels.Run(ctx) })
 	for range l.options.Workers {
 		running.Go(func() { l.runWorker(ctx) })
 	}
@@ -105,13 +107,13 @@ func (a *Aggregator) watchSlotOwnership(ctx context.Context, mgr manager.Manager
 	handler, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{UpdateFunc: func(before, after any) {
 		old, _ := before.(*v1alpha1.Cell)
 		cell, ok := after.(*v1alpha1.Cell)
-		if l := a.current.Load(); ok && l != nil && cell.Name == a.options.Cell && !slices.Equal(holdings(old), holdings(cell)) {
-			l.slots.owned.requestRebalance()
+		if l := a.current.Load(); ok && l != nil && cell.Name == a.options.Cell && !slices.Equal(ownership.Holdings(old), ownership.Holdings(cell)) {
+			l.slots.owned.RequestRebalance()
 		}
 	}})
 	if err != nil {
 		return fmt.Errorf("watch Cells: %w", err)
 	}
-	a.removeCellHandler = func() error { return informer.RemoveEventHandler(handler) }
+	a.handlers = append(a.handlers, func() error { return informer.RemoveEventHandler(handler) })
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/breakwater-k8s/breakwater/aggregator"
+	"github.com/breakwater-k8s/breakwater/aggregator/ownership"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/roles"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
@@ -44,7 +45,7 @@ func (l *fixture) runShard(user *rest.Config, name string) (stop func()) {
 	l.Helper()
 	interest := &clusters.CacheFilter{}
 	return testplane.StartManager(l, user, func(ctx context.Context, mgr manager.Manager) error {
-		membership, err := aggregator.NewRingShard(ctx, mgr, aggregator.RingShardOptions{Ring: l.namespace, Name: name})
+		membership, err := ownership.NewRingShard(ctx, mgr, ownership.RingShardOptions{Ring: l.namespace, Name: name})
 		if err != nil {
 			return err
 		}

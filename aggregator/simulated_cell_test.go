@@ -17,8 +17,11 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/aggregator/conditions"
+	"github.com/breakwater-k8s/breakwater/aggregator/ownership"
+	"github.com/breakwater-k8s/breakwater/aggregator/snapshot"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/podhealth"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
@@ -112,7 +115,7 @@ func (w *simulatedCell) useSelector() {
 	}
 }
 
-func (w *simulatedCell) key() types.NamespacedName { return keyOf(w.stored) }
+func (w *simulatedCell) key() types.NamespacedName { return client.ObjectKeyFromObject(w.stored) }
 
 func (w *simulatedCell) recordEvent(pod *corev1.Pod, deleted bool) {
 	w.version++
@@ -147,6 +150,29 @@ func (w *simulatedCell) setInCell(p *corev1.Pod, in bool) {
 // has reports whether a pod is in the cell.
 func (w *simulatedCell) has(p *corev1.Pod) bool { return w.scope.Has(p.Namespace, p.Labels) }
 
+// listOf returns the list of these pods as a reflector passes it on.
+func listOf(s *snapshot.Snapshot, pods ...*corev1.Pod) (list []any) {
+	strip := s.Transformer()
+	for _, p := range pods {
+		stripped, err := strip(p)
+		if err != nil {
+			panic(err)
+		}
+		list = append(list, stripped)
+	}
+	return list
+}
+
+func samplePod(name, uid, version string, labels map[string]string) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "default", Name: name, UID: types.UID(uid), Labels: labels, ResourceVersion: version,
+	}}
+	p.Spec.NodeName = "node-1"
+	p.Status.Phase = corev1.PodRunning
+	setReady(p, true)
+	return p
+}
+
 func setReady(p *corev1.Pod, ready bool) {
 	status := corev1.ConditionFalse
 	if ready {
@@ -175,7 +201,7 @@ func (w *simulatedCell) lead() {
 	now := func() time.Time { return w.clock }
 	a := &Aggregator{
 		options: Options{Cell: simulatedCellName, Identity: fmt.Sprint("leader-", len(w.leaders))},
-		metrics: newMetrics(prometheus.NewRegistry()), now: now, monotonic: now, clock: &steadyClock{wall: now, monotonic: now},
+		metrics: newMetrics(prometheus.NewRegistry()), clocks: clocks{now: now, monotonic: now, steady: &steadyClock{wall: now, monotonic: now}},
 	}
 	w.storedVersion++ // raising the epoch writes the Cell
 	state := startState{
@@ -183,16 +209,18 @@ func (w *simulatedCell) lead() {
 		version: uint64(w.storedVersion), restored: uint64(w.lostVersion), beganAt: w.clock,
 	}
 	stop := func(error) {}
-	owned := &wholeCell{epoch: w.epoch, identity: a.options.Identity, beganAt: w.clock, stop: stop}
-	snapshot := newSnapshot(func(types.NamespacedName, time.Duration) {}, func(err error) { panic(err) }, a.clock.now, now)
-	snapshot.filter.scope = w.scope
-	l := a.assemble(state, owned, snapshot, &enqueuer{ownership: owned, clock: a.clock, log: logr.Discard()}, logr.Discard(), stop)
+	owned := ownership.OfLeader(a.options.Identity, w.epoch, w.clock, stop)
+	pods := snapshot.New(func(types.NamespacedName, time.Duration) {}, func(err error) { panic(err) }, a.clocks.steady.now, now)
+	pods.Configure(w.scope, func(types.NamespacedName) bool { return false })
+	l := a.assemble(state, owned, pods, &enqueuer{ownership: owned, clock: a.clocks.steady, log: logr.Discard()}, logr.Discard(), stop)
 	l.deadlines.admission.Store(int64(simulatedDeadline))
-	l.reconciler.reads.readLive = func(_ context.Context, _, selector string) (liveRead, error) { return w.readLive(selector), nil }
+	l.reconciler.reads.ReadLive = func(_ context.Context, _, selector string) (snapshot.LiveRead, error) {
+		return w.readLive(selector), nil
+	}
 	l.entries.readCell = func(context.Context) (*v1alpha1.Cell, uint64, error) { return state.cell, state.version, nil }
 	l.reconciler.pods.readPod = func(_ context.Context, _, name string) (*corev1.Pod, error) { return w.podNamed(name), nil }
 	if !isCounted(w.stored, simulatedCellName, nil) { // as initialCounts.expect does
-		l.initial.counts.set(w.key(), &initialCount{uid: w.stored.UID, spec: quota.CountedSpec(&w.stored.Spec)})
+		l.initial.counts.Set(w.key(), &initialCount{uid: w.stored.UID, spec: quota.CountedSpec(&w.stored.Spec)})
 	}
 	w.leaders = append(w.leaders, &leader{leadership: l})
 	w.relist(w.newest())
@@ -207,23 +235,25 @@ func (w *simulatedCell) relist(l *leader) {
 			list = append(list, p.DeepCopy())
 		}
 	}
-	if err := l.snapshot.Replace(listOf(list...), strconv.FormatUint(w.version, 10)); err != nil {
+	if err := l.snapshot.Replace(listOf(l.snapshot, list...), strconv.FormatUint(w.version, 10)); err != nil {
 		panic(err)
 	}
 	l.delivered = len(w.events)
 }
 
-func (w *simulatedCell) readLive(selector string) liveRead {
+func (w *simulatedCell) readLive(selector string) snapshot.LiveRead {
 	chosen, err := labels.Parse(selector)
 	if err != nil {
 		panic(err)
 	}
-	read := liveRead{version: w.version, pods: map[quota.UIDHash]livePod{}}
+	read := snapshot.LiveRead{Version: w.version, Pods: map[quota.UIDHash]snapshot.LivePod{}}
 	for uid, p := range w.pods {
 		if !chosen.Matches(labels.Set(p.Labels)) {
 			continue
 		}
-		read.pods[quota.HashUID(uid)] = livePod{p.DeletionTimestamp != nil, p.Generation, podVersion(p.ResourceVersion)}
+		read.Pods[quota.HashUID(uid)] = snapshot.LivePod{
+			Terminating: p.DeletionTimestamp != nil, Generation: p.Generation, Version: snapshot.PodVersion(p.ResourceVersion),
+		}
 	}
 	return read
 }
@@ -317,7 +347,7 @@ func (w *simulatedCell) review(p *corev1.Pod, operation v1alpha1.Operation) {
 	}
 	version := ""
 	if operation == v1alpha1.OperationRelabel {
-		version, removal.PodVersion = p.ResourceVersion, podVersion(p.ResourceVersion)
+		version, removal.PodVersion = p.ResourceVersion, snapshot.PodVersion(p.ResourceVersion)
 	}
 	verdict := quota.Decide(copied, []quota.Removal{removal})[0]
 	if verdict.Outcome.Written() {

@@ -13,6 +13,9 @@ import (
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/breakwater-k8s/breakwater/aggregator/ownership"
+	"github.com/breakwater-k8s/breakwater/aggregator/snapshot"
+	"github.com/breakwater-k8s/breakwater/aggregator/versions"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/sharding/ring"
 	"github.com/breakwater-k8s/breakwater/internal/sharding/slot"
@@ -21,8 +24,6 @@ import (
 const (
 	// slotCheckInterval is the interval at which a shard checks which slots the shards have when it was notified of no change.
 	slotCheckInterval = 5 * time.Second
-	// notificationDelay is how long it waits after a notification, so that it handles several changes at once.
-	notificationDelay = 10 * time.Millisecond
 )
 
 // slotBalancer claims, counts and releases the slots of a shard (rule 5): it moves them until the shard has those that the ring assigns to
@@ -30,17 +31,17 @@ const (
 type slotBalancer struct {
 	options     Options
 	start       startState
-	owned       *shardOwnership
+	owned       *ownership.Ownership
 	coreClient  client.Client
 	coreReader  client.Reader
 	trimmedPods corev1client.PodsGetter
 	informer    toolscache.SharedIndexInformer
 	metrics     *metrics
-	snapshot    *Snapshot
+	snapshot    *snapshot.Snapshot
 	initial     *initialCounts
 	enqueuer    *enqueuer
 	heartbeat   *cellHeartbeat
-	// applyCell applies the settings of the Cell, and forgetIn drops the state of the protectors of some slots.
+	// applyCell applies the settings of the Cell, and ForgetIn drops the state of the protectors of some slots.
 	applyCell      func(*v1alpha1.Cell)
 	forgetIn       func(slot.Set)
 	takeover       *cellTakeover
@@ -71,15 +72,15 @@ func (b *slotBalancer) maintain(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-		case <-b.owned.rebalanceRequests:
+		case <-b.owned.RebalanceRequests:
 		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(notificationDelay):
+		case <-time.After(ownership.NotificationDelay):
 		}
-		discardNotification(ticker.C)
-		discardNotification(b.owned.rebalanceRequests)
+		ownership.DiscardNotification(ticker.C)
+		ownership.DiscardNotification(b.owned.RebalanceRequests)
 	}
 }
 
@@ -94,13 +95,13 @@ func (b *slotBalancer) rebalance(ctx context.Context) error {
 		return err
 	}
 	wanted, recorded := slot.ByShard(shards)[b.options.Membership.Name()], b.recorded(cell)
-	has, closing := b.owned.slots.claimed()
+	has, closing := b.owned.Slots.Claimed()
 	// The shard gives up slots that the record does not assign to it, slots with a later epoch, and slots that it is not to have.
 	if stop := has.Minus(recorded).Or(closing).Or(has.Minus(wanted)); !stop.Empty() {
 		b.release(stop)
 		has = has.Minus(stop)
 	}
-	if has == wanted && recorded == wanted || !b.owned.incarnation.IsHeld() {
+	if has == wanted && recorded == wanted || !b.owned.Incarnation.IsHeld() {
 		return nil
 	}
 	return b.claim(ctx, shards, has, wanted)
@@ -108,7 +109,7 @@ func (b *slotBalancer) rebalance(ctx context.Context) error {
 
 // recorded returns the slots that the Cell records for this incarnation.
 func (b *slotBalancer) recorded(cell *v1alpha1.Cell) slot.Set {
-	return slotsOf(cell, b.options.Membership.Name(), b.owned.incarnation.Holder)
+	return ownership.SlotsOf(cell, b.options.Membership.Name(), b.owned.Incarnation.Holder)
 }
 
 // readCell reads the Cell for a report and sets its seen version. It ends the leadership if the leadership's knowledge is void.
@@ -117,18 +118,18 @@ func (b *slotBalancer) readCell(ctx context.Context) (*v1alpha1.Cell, error) {
 	if err := b.coreReader.Get(ctx, client.ObjectKey{Name: b.options.Cell}, cell); err != nil {
 		return nil, fmt.Errorf("read Cell %s: %w", b.options.Cell, err)
 	}
-	entry := entryOf(cell, b.options.Membership.Name())
+	entry := ownership.EntryOf(cell, b.options.Membership.Name())
 	switch {
-	case entry == nil || entry.Holder != b.owned.incarnation.Holder:
+	case entry == nil || entry.Holder != b.owned.Incarnation.Holder:
 		b.stop(errors.New("the Cell has no entry of this shard any more"))
 	case cell.UID != b.start.cell.UID:
 		b.stop(errRecreated)
 	default:
-		recordedElsewhere := parseVersion(cell.Status.Aggregator.RestoredVersion) > b.start.restored // another shard has recorded a restore
-		if err := recordSeenVersion(cell); err == nil && !recordedElsewhere {
+		recordedElsewhere := versions.Parse(cell.Status.Aggregator.RestoredVersion) > b.start.restored // another shard has recorded a restore
+		if err := versions.RecordSeen(cell); err == nil && !recordedElsewhere {
 			return cell, nil
 		}
-		b.stop(errRestored)
+		b.stop(versions.ErrRestored)
 	}
 	return nil, errDeposed
 }
@@ -148,19 +149,19 @@ func (b *slotBalancer) claim(ctx context.Context, shards *ring.Shards, has, want
 			return errors.New("another shard took slots meanwhile")
 		}
 		isDead := b.deadShards(ctx, cell, shards)
-		claimed = slot.Claimable(b.options.Membership.Name(), wanted.Minus(has), holdings(cell), isDead)
+		claimed = slot.Claimable(b.options.Membership.Name(), wanted.Minus(has), ownership.Holdings(cell), isDead)
 		slots := has.Or(claimed)
 		if slots == b.recorded(cell) && claimed.Empty() {
 			return nil
 		}
-		assignSlots(cell, b.options.Membership.Name(), slots, isDead)
+		ownership.AssignSlots(cell, b.options.Membership.Name(), slots, isDead)
 		epoch = cell.Status.Aggregator.Epoch
 		if !claimed.Empty() {
-			epoch = max(epoch, b.takeover.highestStoredEpoch(), b.owned.highestForeignEpoch.Load(), b.takeover.highestOwnEpoch) + 1
-			cell.Status.Aggregator.Epoch, cell.Status.Aggregator.Holder = epoch, b.owned.incarnation.Holder
-			entryOf(cell, b.options.Membership.Name()).Epoch = epoch
+			epoch = max(epoch, b.takeover.highestStoredEpoch(), b.owned.HighestForeignEpoch.Load(), b.takeover.highestOwnEpoch) + 1
+			cell.Status.Aggregator.Epoch, cell.Status.Aggregator.Holder = epoch, b.owned.Incarnation.Holder
+			ownership.EntryOf(cell, b.options.Membership.Name()).Epoch = epoch
 		}
-		sumShards(cell)
+		ownership.SumShards(cell)
 		return b.coreClient.Status().Update(ctx, cell)
 	})
 	if err != nil {
@@ -182,7 +183,7 @@ func (b *slotBalancer) deadShards(ctx context.Context, cell *v1alpha1.Cell, shar
 		if dead, isKnown := checked[shard]; isKnown || shards.IsAvailable(shard) {
 			return dead
 		}
-		entry := entryOf(cell, shard)
+		entry := ownership.EntryOf(cell, shard)
 		if entry.Ring != b.options.Membership.Ring() {
 			checked[shard] = b.takeover.holders.isSilent("shard "+shard, heartbeatOf(entry), conflictTimeout)
 			return checked[shard]

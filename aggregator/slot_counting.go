@@ -3,10 +3,15 @@ package aggregator
 import (
 	"context"
 	"sync"
+	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/breakwater-k8s/breakwater/aggregator/ownership"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 	"github.com/breakwater-k8s/breakwater/internal/sharding/slot"
 )
 
@@ -18,10 +23,10 @@ func (b *slotBalancer) begin(ctx context.Context, slots slot.Set, epoch int64) {
 		b.fetchProtectors(ctx)
 	}
 	b.initial.expect(func(namespace string) bool { return slots.Has(slot.Of(namespace)) })
-	b.owned.slots.add(slots, epoch, b.monotonic())
-	b.snapshot.filter.addSlots(slots) // any list that begins from here on is recent enough for the protectors noted above
-	notify(b.relistRequests)
-	all, _ := b.owned.slots.claimed()
+	b.owned.Slots.Add(slots, epoch, b.monotonic())
+	b.snapshot.AddSlots(slots) // any list that begins from here on is recent enough for the protectors noted above
+	ownership.Notify(b.relistRequests)
+	all, _ := b.owned.Slots.Claimed()
 	b.metrics.leading.Set(1)
 	b.metrics.epoch.Set(float64(epoch))
 	b.metrics.slots.Set(float64(all.Len()))
@@ -40,7 +45,7 @@ func (b *slotBalancer) stream(ctx context.Context) {
 		stop()
 		streaming, cancel := context.WithCancel(ctx)
 		var stream sync.WaitGroup
-		stream.Go(func() { newStream(b.trimmedPods, b.snapshot, b.log).RunWithContext(streaming) })
+		stream.Go(func() { b.snapshot.Stream(streaming, b.trimmedPods, b.log) })
 		stop = func() {
 			cancel()
 			stream.Wait()
@@ -53,12 +58,12 @@ func (b *slotBalancer) covered(slots slot.Set) {
 	b.log.Info("Started counting slots", "slots", slots.String())
 	b.enqueuer.enqueueAll(func(namespace string) bool { return slots.Has(slot.Of(namespace)) })
 	b.listReceived.Store(true)
-	b.owned.requestRebalance()
+	b.owned.RequestRebalance()
 }
 
 // release releases some slots. When it returns, no worker works on them and their state is dropped.
 func (b *slotBalancer) release(slots slot.Set) {
-	b.owned.slots.release(slots)
+	b.owned.Slots.Release(slots)
 	b.forgetIn(slots)
 	b.snapshot.ReleaseSlots(slots)
 	b.keepCached(slot.Set{})
@@ -68,7 +73,7 @@ func (b *slotBalancer) release(slots slot.Set) {
 
 // keepCached makes the cache keep the protectors of the slots that the leadership has, and of the slots in more.
 func (b *slotBalancer) keepCached(more slot.Set) {
-	has, _ := b.owned.slots.claimed()
+	has, _ := b.owned.Slots.Claimed()
 	b.options.Interest.Set(b.options.Cell, has.Or(more))
 }
 
@@ -99,5 +104,47 @@ func (b *slotBalancer) fetchProtectors(ctx context.Context) {
 		if page.Continue == "" {
 			return
 		}
+	}
+}
+
+// writeHeartbeat writes a heartbeat into the shard's entry.
+func (b *slotBalancer) writeHeartbeat(ctx context.Context) error {
+	return retry.RetryOnConflict(writeBackoff(b.options.Membership.Name()), func() error {
+		cell, err := b.readCell(ctx)
+		if err != nil {
+			return err
+		}
+		b.applyCell(cell)
+		if has, _ := b.owned.Slots.Claimed(); !has.Minus(b.recorded(cell)).Empty() {
+			b.owned.RequestRebalance()
+		}
+		pods, protectors := b.metrics.recordSizes(b.snapshot)
+		now := metav1.NewMicroTime(b.now())
+		entry := ownership.EntryOf(cell, b.options.Membership.Name())
+		entry.Pods, entry.Protectors, entry.LastHeartbeat = quota.Saturate(pods), quota.Saturate(protectors), &now
+		cell.Status.Aggregator.LastHeartbeat = &now
+		ownership.SumShards(cell)
+		return b.coreClient.Status().Update(ctx, cell)
+	})
+}
+
+// releaseAll releases all slots, so that other shards can take them.
+func (b *slotBalancer) releaseAll(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	err := retry.RetryOnConflict(writeBackoff(b.options.Membership.Name()), func() error {
+		cell := &v1alpha1.Cell{}
+		if err := b.coreReader.Get(ctx, client.ObjectKey{Name: b.options.Cell}, cell); err != nil {
+			return err
+		}
+		if entry := ownership.EntryOf(cell, b.options.Membership.Name()); entry == nil || entry.Holder != b.owned.Incarnation.Holder {
+			return nil
+		}
+		ownership.RemoveEntry(cell, b.options.Membership.Name())
+		ownership.SumShards(cell)
+		return b.coreClient.Status().Update(ctx, cell)
+	})
+	if err != nil {
+		b.log.V(1).Info("Failed to report the release", "error", err.Error())
 	}
 }

@@ -43,7 +43,7 @@ func TestSpreadMetricsAreBounded(t *testing.T) {
 	if len(got) != 2*maxSpreadSeries+3 {
 		t.Errorf("%d series, want %d", len(got), 2*maxSpreadSeries+3)
 	}
-	m.records.clear()
+	m.records.Clear()
 	if got := gathered(t, registry); len(got) != 3 || got[`spread_protectors{True}`] != 0 {
 		t.Errorf("metrics after the leadership ended: %v, want none", got)
 	}

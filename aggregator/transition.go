@@ -6,10 +6,11 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/breakwater-k8s/breakwater/aggregator/snapshot"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
-	"github.com/breakwater-k8s/breakwater/internal/core/selectors"
 )
 
 // A removal of a pod that a protector did not count when the removal was admitted is in no reservation (rule 4). When the spec changes so
@@ -17,31 +18,6 @@ import (
 // passed since the change was seen, only pods that also counted by the earlier specs are counted. So a narrower spec takes effect at
 // once, and a wider one after the deadline. The same holds when the target of targetRef selects other pods, which its status may say without a
 // change of any spec (rule 16).
-
-// countingRule determines which pods count by one spec.
-type countingRule struct {
-	coverage  selectors.Coverage
-	minReady  int32
-	criterion v1alpha1.Criterion
-}
-
-// countingRuleOf returns the rule of a spec. A spec that cannot be compiled, or whose target is unknown, counts no pod: as the earlier
-// spec of a transition it must err on the side of counting too few pods.
-func countingRuleOf(spec *v1alpha1.PodProtectorSpec, target *v1alpha1.Target) countingRule {
-	coverage, err := selectors.CountedCoverageOf(spec, target)
-	if err != nil {
-		return countsNoPod()
-	}
-	return countingRule{coverage: coverage, minReady: spec.MinReadySeconds, criterion: spec.Criterion}
-}
-
-// countsNoPod returns the rule of an unknown spec.
-func countsNoPod() countingRule {
-	return countingRule{coverage: selectors.Coverage{Selector: selectors.Nothing()}}
-}
-
-// covers reports whether a pod with these labels can count.
-func (r *countingRule) covers(labels map[string]string) bool { return r.coverage.Covers(labels) }
 
 // period is a time in which a process saw one spec of a protector, and one selector of its target.
 type period struct {
@@ -88,7 +64,7 @@ func (s *periods) record(p *v1alpha1.PodProtector, cell *v1alpha1.PodProtectorCe
 			continue
 		case other.ended.IsZero():
 			other.ended = now
-		case now.Sub(other.ended) > endedProtectorRetention+updateTimeout(p):
+		case now.Sub(other.ended) > endedProtectorRetention+p.Spec.AdmissionHistory.UpdateTimeoutOrDefault():
 			continue
 		}
 		kept = append(kept, other)
@@ -143,7 +119,7 @@ func (s *countedSpec) whole() *v1alpha1.PodProtectorSpec {
 // earlier returns the rules of the specs before the last seen one, as long as removals that were admitted by them may be under way.
 // wait is how long that lasts for the last of them; 0 if there is none. The last seen one is an earlier one too if target, by which the
 // protector is counted now, selects other pods: webhooks admit removals by it until they have seen the new counts.
-func (s *periods) earlier(target *v1alpha1.Target, underWay time.Duration, now time.Time) (earlier []countingRule, wait time.Duration) {
+func (s *periods) earlier(target *v1alpha1.Target, underWay time.Duration, now time.Time) (earlier []snapshot.Rule, wait time.Duration) {
 	for i := range s.all {
 		other := &s.all[i]
 		left := other.ended.Add(underWay).Sub(now)
@@ -154,10 +130,10 @@ func (s *periods) earlier(target *v1alpha1.Target, underWay time.Duration, now t
 		}
 		wait = max(wait, left)
 		if other.specHash == "" {
-			earlier = append(earlier, countsNoPod())
+			earlier = append(earlier, snapshot.CountsNoPod())
 			continue
 		}
-		earlier = append(earlier, countingRuleOf(other.spec.whole(), other.target))
+		earlier = append(earlier, snapshot.RuleOf(other.spec.whole(), other.target))
 	}
 	return earlier, wait
 }
@@ -180,15 +156,15 @@ func (t *transitions) record(p *v1alpha1.PodProtector, cell string, now time.Tim
 func (t *transitions) forget(p *v1alpha1.PodProtector) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if seen := t.byProtector[keyOf(p)]; seen != nil && seen.uid == p.UID {
-		delete(t.byProtector, keyOf(p))
+	if seen := t.byProtector[client.ObjectKeyFromObject(p)]; seen != nil && seen.uid == p.UID {
+		delete(t.byProtector, client.ObjectKeyFromObject(p))
 	}
 }
 
 // earlier records the newest state of a protector, and returns the result of periods.earlier.
 func (t *transitions) earlier(
 	p *v1alpha1.PodProtector, cell string, target *v1alpha1.Target, underWay time.Duration, now time.Time,
-) (earlier []countingRule, wait time.Duration) {
+) (earlier []snapshot.Rule, wait time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	seen := t.periodsOf(p)
@@ -200,8 +176,8 @@ func (t *transitions) periodsOf(p *v1alpha1.PodProtector) *periods {
 	if t.byProtector == nil {
 		t.byProtector = map[types.NamespacedName]*periods{}
 	}
-	if t.byProtector[keyOf(p)] == nil {
-		t.byProtector[keyOf(p)] = &periods{}
+	if t.byProtector[client.ObjectKeyFromObject(p)] == nil {
+		t.byProtector[client.ObjectKeyFromObject(p)] = &periods{}
 	}
-	return t.byProtector[keyOf(p)]
+	return t.byProtector[client.ObjectKeyFromObject(p)]
 }

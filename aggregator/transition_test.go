@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"pgregory.net/rapid"
 
+	"github.com/breakwater-k8s/breakwater/aggregator/snapshot"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/podhealth"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
@@ -143,9 +144,9 @@ func TestEveryChangeOfCountedPodsIsATransition(t *testing.T) {
 
 // countedNow returns how many pods count by the stored spec alone.
 func (w transitionTest) countedNow() (n int) {
-	s := countingRuleOf(&w.stored.Spec, nil)
+	s := snapshot.RuleOf(&w.stored.Spec, nil)
 	for _, p := range w.pods {
-		if podhealth.Of(p, s.minReady, w.clock).Counted(s.criterion) && s.covers(p.Labels) {
+		if podhealth.Of(p, s.MinReady, w.clock).Counted(s.Criterion) && s.Covers(p.Labels) {
 			n++
 		}
 	}
@@ -203,12 +204,12 @@ func TestTransitionKeepsExpectedOwners(t *testing.T) {
 	w := newTransitionTest(t)
 	percent := intstr.FromString("50%")
 	w.changeSpec(func(s *v1alpha1.PodProtectorSpec) { wholeApp(s); s.MinAvailable = &percent })
-	w.newest().snapshot.Cover(w.key(), countingRuleOf(&w.stored.Spec, nil).coverage, 0)
+	w.newest().snapshot.Cover(w.key(), snapshot.RuleOf(&w.stored.Spec, nil).Coverage, 0)
 	none := func(func(quota.Reservation) bool) {}
-	restricted, _ := w.newest().snapshot.Count(w.key(), &w.stored.Spec, none, nil, []countingRule{countsNoPod()})
+	restricted, _ := w.newest().snapshot.Count(w.key(), &w.stored.Spec, none, nil, []snapshot.Rule{snapshot.CountsNoPod()})
 	whole, _ := w.newest().snapshot.Count(w.key(), &w.stored.Spec, none, nil, nil)
-	if fmt.Sprint(restricted.owners) != fmt.Sprint(whole.owners) || restricted.aggregation.CountedReplicas != 0 || whole.aggregation.CountedReplicas != 4 {
-		t.Errorf("restricted: %+v of owners %v, want those of %+v, %v", restricted.aggregation, restricted.owners, whole.aggregation, whole.owners)
+	if fmt.Sprint(restricted.Owners) != fmt.Sprint(whole.Owners) || restricted.Aggregation.CountedReplicas != 0 || whole.Aggregation.CountedReplicas != 4 {
+		t.Errorf("restricted: %+v of owners %v, want those of %+v, %v", restricted.Aggregation, restricted.Owners, whole.Aggregation, whole.Owners)
 	}
 }
 
@@ -254,16 +255,16 @@ func TestCountedPodsInTransition(t *testing.T) {
 				may := true
 				for i, c := range changes {
 					ended := i+1 < len(changes) && changes[i+1].at+deadline <= now
-					if s := countingRuleOf(&v1alpha1.PodProtectorSpec{Selector: &v1alpha1.PodSelector{MatchLabels: tiers[c.tier]}}, nil); !ended && !s.covers(labels) {
+					if s := snapshot.RuleOf(&v1alpha1.PodProtectorSpec{Selector: &v1alpha1.PodSelector{MatchLabels: tiers[c.tier]}}, nil); !ended && !s.Covers(labels) {
 						may = false
 					}
 				}
-				current := countingRuleOf(&p.Spec, nil)
-				is := current.covers(labels) && !slices.ContainsFunc(earlier, func(s countingRule) bool { return !s.covers(labels) })
+				current := snapshot.RuleOf(&p.Spec, nil)
+				is := current.Covers(labels) && !slices.ContainsFunc(earlier, func(s snapshot.Rule) bool { return !s.Covers(labels) })
 				if is && !may {
 					t.Fatalf("at %d, after %v, a pod with %v is counted", now, changes, labels)
 				}
-				must := current.covers(labels) && now-max(last.at, since) >= deadline || may && !restarted
+				must := current.Covers(labels) && now-max(last.at, since) >= deadline || may && !restarted
 				if !is && must {
 					t.Fatalf("at %d, after %v and a restart at %d, a pod with %v is not counted", now, changes, since, labels)
 				}
@@ -296,8 +297,8 @@ func TestTargetThatSelectsOtherPodsIsATransition(t *testing.T) {
 	want("another selector, before webhooks can see it", green, 10*time.Second, time.Minute, 1)
 	seen.record(p, cellWith(green), true, start.Add(20*time.Second))
 	want("from when it is stored", green, 30*time.Second, 50*time.Second, 1)
-	if earlier, _ := seen.earlier(green, time.Minute, start.Add(30*time.Second)); !earlier[0].covers(map[string]string{"hash": "blue"}) ||
-		earlier[0].covers(map[string]string{"hash": "green"}) {
+	if earlier, _ := seen.earlier(green, time.Minute, start.Add(30*time.Second)); !earlier[0].Covers(map[string]string{"hash": "blue"}) ||
+		earlier[0].Covers(map[string]string{"hash": "green"}) {
 		t.Error("the earlier rule does not cover the pods that the target selected before")
 	}
 	seen.record(p, cellWith(blue), true, start.Add(40*time.Second))

@@ -111,7 +111,7 @@ func StartsWithList(options metav1.ListOptions) bool {
 	return options.SendInitialEvents != nil && *options.SendInitialEvents
 }
 
-// Source returns a source that lists all objects again after a watch that broke off, as newStream does: an API server whose etcd was restored
+// Source returns a source that lists all objects again after a watch that broke off, as Snapshot.Stream does: an API server whose etcd was restored
 // continues the watch, and never shows that the restore has undone the label of a namespace.
 func Source(
 	list func(context.Context, metav1.ListOptions) (runtime.Object, error), open func(context.Context, metav1.ListOptions) (watch.Interface, error),

@@ -19,6 +19,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/aggregator"
 	"github.com/breakwater-k8s/breakwater/aggregator/modes"
+	"github.com/breakwater-k8s/breakwater/aggregator/ownership"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/sharding/members"
 	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing"
@@ -188,7 +189,7 @@ func (f *aggregatorFlags) traceCell(ctx context.Context) (tracer *tracing.Tracer
 	return f.trace(ctx, "aggregator", log, attributes...)
 }
 
-func (f *aggregatorFlags) joinRing(ctx context.Context, mgr manager.Manager) (*aggregator.RingShard, error) {
+func (f *aggregatorFlags) joinRing(ctx context.Context, mgr manager.Manager) (*ownership.RingShard, error) {
 	name := f.shard
 	if name == "" {
 		host, err := os.Hostname()
@@ -197,7 +198,7 @@ func (f *aggregatorFlags) joinRing(ctx context.Context, mgr manager.Manager) (*a
 		}
 		name = host
 	}
-	return aggregator.NewRingShard(ctx, mgr, aggregator.RingShardOptions{Ring: f.ring, Name: name, Returns: f.returns})
+	return ownership.NewRingShard(ctx, mgr, ownership.RingShardOptions{Ring: f.ring, Name: name, Returns: f.returns})
 }
 
 func (f *aggregatorFlags) setUpCell(ctx context.Context, mgr manager.Manager, options aggregator.Options) error {

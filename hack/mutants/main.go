@@ -76,7 +76,8 @@ func proofs() []proof {
 	return append(shareProofs(), []proof{
 		{properties, []string{
 			"./internal/core/quota", "./internal/sharding/slot", "./internal/core/podhealth", "./internal/core/policy", "./internal/clusters",
-			"./aggregator", "./aggregator/conditions", "./aggregator/modes", "./aggregator/stream",
+			"./aggregator", "./aggregator/conditions", "./aggregator/guard", "./aggregator/modes", "./aggregator/ownership", "./aggregator/snapshot",
+			"./aggregator/stream", "./aggregator/workloads",
 			"./webhook", "./webhook/reserve", "./webhook/review", "./webhook/register", "./webhook/wake",
 			"./internal/core/brake", "./controllers/brake", "./controllers/keeper", "./controllers/generator", "./controllers/inventory", "./controllers/topology",
 			"./internal/core/removal", "./internal/core/podhold", "./internal/nodeguard", "./internal/core/succession", "./internal/core/workload",
@@ -99,7 +100,8 @@ func anyOf(list string) string {
 func shareProofs() []proof {
 	return []proof{
 		{"properties of shares", []string{
-			"./internal/core/floorshare", "./internal/core/quota", "./internal/core/removal", "./internal/core/rootguard", "./aggregator", "./webhook/reserve", "./webhook/review",
+			"./internal/core/floorshare", "./internal/core/quota", "./internal/core/removal", "./internal/core/rootguard", "./aggregator", "./aggregator/shares",
+			"./webhook/reserve", "./webhook/review",
 		}, anyOf(propertiesOfSharesList)},
 		{"simulation of shares", []string{"./e2e/harness/simulation"}, "^TestShareSeeds$"},
 	}

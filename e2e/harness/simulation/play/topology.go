@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"github.com/breakwater-k8s/breakwater/aggregator"
+	"github.com/breakwater-k8s/breakwater/aggregator/ownership"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/controllers/topology"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/simulation/judge"
@@ -100,9 +100,9 @@ func (cs *cellObjects) createRings() {
 	}
 }
 
-func (p *process) joinRing(ctx context.Context, mgr manager.Manager, cell string) (*aggregator.RingShard, error) {
+func (p *process) joinRing(ctx context.Context, mgr manager.Manager, cell string) (*ownership.RingShard, error) {
 	skew := func() time.Duration { return time.Duration(p.skew.Load()) }
-	return aggregator.NewRingShard(ctx, skewedClockManager{mgr, skew}, aggregator.RingShardOptions{
+	return ownership.NewRingShard(ctx, skewedClockManager{mgr, skew}, ownership.RingShardOptions{
 		Ring: ringName(cell), Name: p.name,
 		// Some shards stop permanently, others in order to return.
 		Returns: strings.HasSuffix(p.name, "1"),

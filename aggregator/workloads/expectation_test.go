@@ -1,0 +1,233 @@
+package workloads
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/breakwater-k8s/breakwater/aggregator/snapshot"
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+)
+
+// The cases are the rows of the table in docs/concepts/overview.md, by rule 13.
+func TestExpect(t *testing.T) {
+	set := func(uid types.UID) snapshot.Owner {
+		return snapshot.Owner{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "set-" + string(uid), UID: uid}
+	}
+	web := snapshot.Owner{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: "d-web"}
+	webAgain := snapshot.Owner{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: "d-web-2"}
+	api := snapshot.Owner{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "api", UID: "s-api"}
+	there := func(workload snapshot.Owner, replicas int32) found {
+		return found{workload: workload, replicas: replicas}
+	}
+	lost := func(workload snapshot.Owner, last int32) found {
+		return found{workload: workload, replicas: last, deleted: true}
+	}
+	kindLost := func(workload snapshot.Owner) found {
+		return found{workload: workload, deleted: true, kindNotServed: true}
+	}
+	listed := func(o snapshot.Owner, replicas int32, deleted bool) v1alpha1.ExpectedWorkload {
+		return v1alpha1.ExpectedWorkload{APIVersion: o.APIVersion, Kind: o.Kind, Name: o.Name, UID: o.UID, Replicas: replicas, Gone: deleted}
+	}
+	type workloads = []v1alpha1.ExpectedWorkload
+	for claim, c := range map[string]struct {
+		owners  map[snapshot.Owner]int32
+		tops    map[snapshot.Owner]found
+		known   workloads
+		before  int32
+		release release
+		want    expectation
+		fails   string
+	}{
+		"no pods ever: nothing is expected": {},
+		"a Deployment counts once, whatever ReplicaSets it has": {
+			owners: map[snapshot.Owner]int32{set("a"): 7, set("b"): 4}, tops: map[snapshot.Owner]found{set("a"): there(web, 10), set("b"): there(web, 10)},
+			want: expectation{10, workloads{listed(web, 10, false)}},
+		},
+		"workloads add up": {
+			owners: map[snapshot.Owner]int32{set("a"): 7, api: 3}, tops: map[snapshot.Owner]found{set("a"): there(web, 10), api: there(api, 3)},
+			want: expectation{13, workloads{listed(web, 10, false), listed(api, 3, false)}},
+		},
+		"a sum of more than 32 bits is the greatest number": {
+			owners: map[snapshot.Owner]int32{set("a"): 7, api: 3}, tops: map[snapshot.Owner]found{set("a"): there(web, math.MaxInt32), api: there(api, math.MaxInt32)},
+			want: expectation{math.MaxInt32, workloads{listed(web, math.MaxInt32, false), listed(api, math.MaxInt32, false)}},
+		},
+		"a workload that exists is expected without any pod": {
+			tops: map[snapshot.Owner]found{web: there(web, 10)}, known: workloads{listed(web, 10, false)}, before: 10,
+			want: expectation{10, workloads{listed(web, 10, false)}},
+		},
+		"scaled up without any pod": {
+			tops: map[snapshot.Owner]found{web: there(web, 12)}, known: workloads{listed(web, 10, false)}, before: 10,
+			want: expectation{12, workloads{listed(web, 12, false)}},
+		},
+		"scaled to 0: none are expected": {
+			owners: map[snapshot.Owner]int32{set("a"): 7}, tops: map[snapshot.Owner]found{set("a"): there(web, 0), web: there(web, 0)}, known: workloads{listed(web, 10, false)},
+			before: 10, want: expectation{0, workloads{listed(web, 0, false)}},
+		},
+		"one that is gone is still expected": {
+			owners: map[snapshot.Owner]int32{set("a"): 7}, tops: map[snapshot.Owner]found{set("a"): lost(web, 10)}, want: expectation{10, workloads{listed(web, 10, true)}},
+		},
+		"also without any pod": {
+			tops: map[snapshot.Owner]found{web: lost(web, 0)}, known: workloads{listed(web, 10, false)}, before: 10,
+			want: expectation{10, workloads{listed(web, 10, true)}},
+		},
+		"also by a leader that has never seen it": {
+			owners: map[snapshot.Owner]int32{set("a"): 7}, tops: map[snapshot.Owner]found{set("a"): lost(web, 0), web: lost(web, 0)}, known: workloads{listed(web, 10, true)},
+			want: expectation{10, workloads{listed(web, 10, true)}},
+		},
+		"one that wanted none is gone": {
+			tops: map[snapshot.Owner]found{web: lost(web, 0)}, known: workloads{listed(web, 0, false)}, want: expectation{},
+		},
+		"another of its name exists": {
+			tops: map[snapshot.Owner]found{web: there(webAgain, 4)}, known: workloads{listed(web, 10, true)}, before: 10,
+			want: expectation{4, workloads{listed(webAgain, 4, false)}},
+		},
+		"at least its pods are expected": {
+			owners: map[snapshot.Owner]int32{set("a"): 7, set("b"): 1}, tops: map[snapshot.Owner]found{set("a"): lost(web, 0), set("b"): lost(web, 0)},
+			want: expectation{8, workloads{listed(web, 8, true)}},
+		},
+		"workloads deleted unobserved keep the remainder of the sum": {
+			owners: map[snapshot.Owner]int32{set("a"): 7, api: 3}, tops: map[snapshot.Owner]found{set("a"): lost(web, 0), api: there(api, 4)}, before: 13,
+			want: expectation{13, workloads{listed(web, 9, true), listed(api, 4, false)}},
+		},
+		"or its pods, when those are more": {
+			owners: map[snapshot.Owner]int32{set("a"): 7, api: 3}, tops: map[snapshot.Owner]found{set("a"): lost(web, 0), api: there(api, 4)}, before: 5,
+			want: expectation{11, workloads{listed(web, 7, true), listed(api, 4, false)}},
+		},
+		"pods of a ReplicaSet that no leader saw may be those of a deleted Deployment": {
+			owners: map[snapshot.Owner]int32{set("a"): 7}, tops: map[snapshot.Owner]found{set("a"): lost(set("a"), 0), web: lost(web, 0)}, known: workloads{listed(web, 10, true)},
+			before: 10, want: expectation{10, workloads{listed(web, 10, true)}},
+		},
+		"the policy releases what is gone": {
+			owners: map[snapshot.Owner]int32{set("a"): 7}, tops: map[snapshot.Owner]found{set("a"): lost(web, 10), web: lost(web, 0)}, known: workloads{listed(web, 10, true)},
+			release: release{byPolicy: true}, want: expectation{},
+		},
+		"but not what exists without pods": {
+			tops: map[snapshot.Owner]found{web: there(web, 10)}, known: workloads{listed(web, 10, false)}, release: release{byPolicy: true, confirmed: true},
+			want: expectation{10, workloads{listed(web, 10, false)}},
+		},
+		"nor what is gone with its kind": {
+			tops: map[snapshot.Owner]found{web: kindLost(web)}, known: workloads{listed(web, 10, false)}, release: release{byPolicy: true},
+			want: expectation{10, workloads{listed(web, 10, true)}},
+		},
+		"which a confirmation does": {
+			tops: map[snapshot.Owner]found{web: kindLost(web)}, known: workloads{listed(web, 10, false)}, release: release{confirmed: true}, want: expectation{},
+		},
+		"pods without an owner do not tell": {
+			owners: map[snapshot.Owner]int32{snapshot.NoOwner(): 2, api: 3}, tops: map[snapshot.Owner]found{api: there(api, 3)}, fails: "2 pods: no controller states",
+		},
+		"the search of an owner fails":         {owners: map[snapshot.Owner]int32{set("a"): 2}, fails: "no such answer"},
+		"the search of a known workload fails": {known: workloads{listed(web, 10, false)}, fails: "no such answer"},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			got, err := expect(c.owners, c.known, &c.before, c.release, workloadAnswers(c.tops))
+			if c.fails != "" {
+				if err == nil || !strings.Contains(err.Error(), c.fails) {
+					t.Errorf("error %v, want %q", err, c.fails)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.want, got, cmp.AllowUnexported(expectation{})); diff != "" {
+				t.Errorf("expectation (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// While workloads cannot be found, the previous expectation stays. The expectation of an earlier selector is not used for a later one:
+// another number of pods would result in a floor that is too low.
+func TestExpectationStaysWhileWorkloadsCannotBeFound(t *testing.T) {
+	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}}
+	p.Spec.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "web"}}
+	half := intstr.FromString("50%")
+	p.Spec.MinAvailable = &half
+	web := v1alpha1.ExpectedWorkload{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: "d-web", Replicas: 3}
+	expected := int32(3)
+	for claim, c := range map[string]struct {
+		selected string
+		want     v1alpha1.Aggregation
+	}{
+		"of the same selector": {quota.SelectedSpec(&p.Spec), v1alpha1.Aggregation{
+			SelectedSpec: quota.SelectedSpec(&p.Spec), ExpectedReplicas: &expected, Workloads: []v1alpha1.ExpectedWorkload{web},
+		}},
+		"of an older version, which wrote no selector": {"", v1alpha1.Aggregation{
+			SelectedSpec: quota.SelectedSpec(&p.Spec), ExpectedReplicas: &expected,
+		}},
+		"of an earlier selector": {"another", v1alpha1.Aggregation{
+			SelectedSpec: quota.SelectedSpec(&p.Spec), ExpectedReplicasProblem: "owner ReplicaSet set: unexpected GroupVersion string: no/such/version",
+		}},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			resolver := &Resolver{
+				workloads: &workloads{mapper: meta.NewDefaultRESTMapper(nil)}, index: newWorkloadIndex(), now: time.Now, log: logr.Discard(),
+			}
+			stored := &v1alpha1.Aggregation{SelectedSpec: c.selected, ExpectedReplicas: &expected, Workloads: []v1alpha1.ExpectedWorkload{web}}
+			owners := map[snapshot.Owner]int32{{APIVersion: "no/such/version", Kind: "ReplicaSet", Name: "set", UID: "rs"}: 1}
+			var now v1alpha1.Aggregation
+			if resolver.Expect(t.Context(), p, stored, &now, &snapshot.Count{Owners: owners}) {
+				t.Error("expect() = true, want false: a retry is worthwhile")
+			}
+			if diff := cmp.Diff(c.want, now); diff != "" {
+				t.Errorf("aggregation (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func workloadAnswers(tops map[snapshot.Owner]found) func(snapshot.Owner) (found, error) {
+	return func(o snapshot.Owner) (found, error) {
+		top, ok := tops[o]
+		if !ok {
+			return found{}, errors.New("no such answer")
+		}
+		return top, nil
+	}
+}
+
+func TestExpectSumsWorkloadsBeyondStatusLimit(t *testing.T) {
+	owners, tops := map[snapshot.Owner]int32{}, map[snapshot.Owner]found{}
+	for i := range 200 {
+		o := snapshot.Owner{APIVersion: "apps/v1", Kind: "StatefulSet", Name: fmt.Sprintf("db-%d", i), UID: types.UID(fmt.Sprintf("s-%03d", i))}
+		if tops[o] = (found{workload: o, replicas: 3}); i < 100 { // the other ones exist, and have pods
+			tops[o] = found{workload: o, replicas: 3, deleted: true}
+		}
+		owners[o] = 1
+	}
+	before := int32(0)
+	first, err := expect(owners, nil, &before, release{}, workloadAnswers(tops))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if last := first.workloads[len(first.workloads)-1]; first.replicas != 600 || len(first.workloads) != maxWorkloads ||
+		last.Kind != "" || last.Replicas != 3*(100-maxWorkloads+1) || !last.Gone {
+		t.Fatalf("expect() = %d replicas of %d workloads, last %+v", first.replicas, len(first.workloads), last)
+	}
+	for o, top := range tops { // the pods of deleted workloads end, and another aggregator leads
+		if top.deleted {
+			tops[o] = found{workload: o, deleted: true}
+			delete(owners, o)
+		}
+	}
+	second, err := expect(owners, first.workloads, &first.replicas, release{}, workloadAnswers(tops))
+	if err != nil || second.replicas != 600 {
+		t.Errorf("%d are expected, error %v, want 600", second.replicas, err)
+	}
+	third, err := expect(owners, second.workloads, &second.replicas, release{byPolicy: true}, workloadAnswers(tops))
+	if err != nil || third.replicas != 300 {
+		t.Errorf("%d are expected after a release, error %v, want 300", third.replicas, err)
+	}
+}
