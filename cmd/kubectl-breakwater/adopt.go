@@ -92,7 +92,7 @@ func (f *adoptFlags) run(ctx context.Context, names []string) error {
 		}
 		return failed
 	}
-	if err := write(&f.output, f.Out, orphanList{found}, func(l orphanList) string { return orphanTable(l.Orphans).text(f.coloured(f.Out)) }); err != nil {
+	if err := write(&f.output, f.Out, orphanList{found}, func(l orphanList) string { return orphanTable(l.Orphans).text() }); err != nil {
 		return err
 	}
 	return errors.Join(failed, withRemedy(config, f.release(ctx, cluster, found)))
@@ -181,12 +181,9 @@ func findOrphans(ctx context.Context, cluster *successor.Cluster, namespace, nam
 
 // isController reports whether a reference is the controller with this KIND/NAME or NAME. An empty name matches all.
 func isController(controller metav1.OwnerReference, name string) bool {
-	kind, rest, found := strings.Cut(name, "/")
-	if !found {
-		kind, rest = "", name
-	}
+	kind, rest := splitTypeName(name)
 	lower := strings.ToLower(controller.Kind)
-	return name == "" || rest == controller.Name && slices.Contains([]string{"", lower, lower + "s"}, strings.ToLower(kind))
+	return name == "" || rest == controller.Name && slices.Contains([]string{"", lower, lower + "s"}, kind)
 }
 
 func orphanTable(all []orphan) *table {
@@ -196,7 +193,7 @@ func orphanTable(all []orphan) *table {
 		if all[i].Decision == succession.Release {
 			style = good
 		}
-		t.add(tableCell{all[i].Pod, plain}, tableCell{all[i].Controller, plain}, tableCell{string(all[i].Decision), style}, tableCell{all[i].Message, plain})
+		t.add(all[i].Pod, all[i].Controller, style.of(string(all[i].Decision)), all[i].Message)
 	}
 	return t
 }

@@ -19,16 +19,16 @@ func alarmsOf(states []coreState, now time.Time) (alarms []status.Alarm) {
 }
 
 // alarmText describes alarms, one paragraph each.
-func alarmText(alarms []status.Alarm, width int, coloured bool) string {
+func alarmText(alarms []status.Alarm, width int) string {
 	if len(alarms) == 0 {
 		return ""
 	}
 	root := &node{}
 	for i := range alarms {
 		a := &alarms[i]
-		root.add(tableCell{a.Kind.Text(), bad}, a.Consequence+" "+runbookHint(a.Runbook))
+		root.add(bad.of(a.Kind.Text()), a.Consequence+" "+runbookHint(a.Runbook))
 	}
-	return "\n" + root.lines(width, coloured)
+	return "\n" + root.lines(width)
 }
 
 // runbookHint refers to a runbook by its name.

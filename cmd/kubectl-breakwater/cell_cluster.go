@@ -152,33 +152,21 @@ func cellsOfWebhooks(ctx context.Context, config *rest.Config) ([]string, error)
 }
 
 func webhookConfigurations(ctx context.Context, config *rest.Config) ([]admissionregistrationv1.ValidatingWebhookConfiguration, error) {
-	list, err := listAll(ctx, config, "ValidatingWebhookConfigurations", func(c kubernetes.Interface) listFunc[admissionregistrationv1.ValidatingWebhookConfigurationList] {
-		return c.AdmissionregistrationV1().ValidatingWebhookConfigurations().List
-	})
-	return list.Items, err
-}
-
-func mutatingConfigurations(ctx context.Context, config *rest.Config) ([]admissionregistrationv1.MutatingWebhookConfiguration, error) {
-	list, err := listAll(ctx, config, "MutatingWebhookConfigurations", func(c kubernetes.Interface) listFunc[admissionregistrationv1.MutatingWebhookConfigurationList] {
-		return c.AdmissionregistrationV1().MutatingWebhookConfigurations().List
-	})
-	return list.Items, err
-}
-
-type listFunc[L any] func(ctx context.Context, options metav1.ListOptions) (*L, error)
-
-// listAll lists all objects of a kind. kind is the plural for errors. After an error the list is empty.
-func listAll[L any](ctx context.Context, config *rest.Config, kind string, listerOf func(kubernetes.Interface) listFunc[L]) (*L, error) {
 	clientset, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return new(L), err
+		return nil, err
 	}
-	list, err := listerOf(clientset)(ctx, metav1.ListOptions{})
-	if apierrors.IsForbidden(err) {
-		return new(L), fmt.Errorf("you may not list %s at %s: %w", kind, config.Host, err)
-	}
+	list, err := clientset.AdmissionregistrationV1().ValidatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return new(L), withRemedy(config, err)
+		return nil, listError(config, "ValidatingWebhookConfigurations", err)
 	}
-	return list, nil
+	return list.Items, nil
+}
+
+// listError adds what was listed, as a plural, and a remedy to an error.
+func listError(config *rest.Config, kind string, err error) error {
+	if apierrors.IsForbidden(err) {
+		return fmt.Errorf("you may not list %s at %s: %w", kind, config.Host, err)
+	}
+	return withRemedy(config, err)
 }

@@ -83,19 +83,19 @@ func cellViews(core string, cells []v1alpha1.Cell, f *cellsFlags) (all []status.
 }
 
 func (f *cellsFlags) writeCells(all []status.Cell, several bool) error {
-	if len(all) == 0 && (f.format == "table" || f.format == "wide") {
+	if len(all) == 0 && f.isTable() {
 		_, err := fmt.Fprintln(f.ErrOut, "No Cells: no pods are counted, and the webhook denies every removal. Create a Cell for each cluster with pods to "+
 			"protect; see docs/concepts/topology.md.")
 		return err
 	}
 	o := tableOptions{cores: several, wide: f.wide(), now: f.now()}
 	return write(&f.output, f.Out, cellList{all}, func(l cellList) string {
-		return cellTable(l.Cells, o).text(f.coloured(f.Out)) + cellProblems(l.Cells, widthOf(f.Out), f.coloured(f.Out))
+		return cellTable(l.Cells, o).text() + cellProblems(l.Cells, widthOf(f.Out))
 	})
 }
 
 func cellTable(all []status.Cell, o tableOptions) *table {
-	t := newTable(o.headings([]string{"NAME", "STATE", "CONNECTED", "GUARDED", "HEARD", "EPOCH", "PODS", "PROTECTORS"},
+	t := newTable(o.row("", "CORE", []string{"NAME", "STATE", "CONNECTED", "GUARDED", "HEARD", "EPOCH", "PODS", "PROTECTORS"},
 		"HOLDER", "SHARDS", "SETTLEMENT", "DEADLINE", "STALE AFTER", "WHEN STALE", "HAS", "AGE")...)
 	t.alignRight("EPOCH", "PODS", "PROTECTORS", "SHARDS")
 	for i := range all {
@@ -107,45 +107,44 @@ func cellTable(all []status.Cell, o tableOptions) *table {
 		if c.State != status.CellOK {
 			as = bad
 		}
-		row := append(o.leadingCells("", c.Core), tableCell{c.Name, plain}, tableCell{c.State, as}, conditionCell(c.Connected), conditionCell(c.Guarded), tableCell{heard, plain},
-			tableCell{strconv.FormatInt(c.Epoch, 10), plain}, tableCell{strconv.Itoa(c.Pods), plain}, tableCell{strconv.Itoa(c.Protectors), plain})
-		if o.wide {
-			row = append(row, tableCell{cmp.Or(c.Holder, "-"), plain}, tableCell{strconv.Itoa(c.Shards), plain}, tableCell{c.Settlement, plain}, tableCell{fmt.Sprintf("%ds", c.Deadline), plain},
-				tableCell{fmt.Sprintf("%ds", c.StaleAfter), plain}, tableCell{c.WhenStale, plain}, tableCell{c.Scope, plain}, tableCell{age(o.now, c.Created), plain})
+		cells := []string{
+			c.Name, as.of(c.State), conditionText(c.Connected), conditionText(c.Guarded), heard, strconv.FormatInt(c.Epoch, 10), strconv.Itoa(c.Pods),
+			strconv.Itoa(c.Protectors),
 		}
-		t.add(row...)
+		t.add(o.row("", c.Core, cells, cmp.Or(c.Holder, "-"), strconv.Itoa(c.Shards), c.Settlement, fmt.Sprintf("%ds", c.Deadline),
+			fmt.Sprintf("%ds", c.StaleAfter), c.WhenStale, c.Scope, age(o.now, c.Created))...)
 	}
 	return t
 }
 
-func conditionCell(status string) tableCell {
+func conditionText(status string) string {
 	switch status {
 	case "True":
-		return tableCell{"yes", plain}
+		return "yes"
 	case "False":
-		return tableCell{"NO", bad}
+		return bad.of("NO")
 	default:
-		return tableCell{"?", soft}
+		return soft.of("?")
 	}
 }
 
 // cellProblems describes the problems of cells and their remedies.
-func cellProblems(all []status.Cell, width int, coloured bool) string {
+func cellProblems(all []status.Cell, width int) string {
 	text := ""
 	for i := range all {
 		c := &all[i]
 		problems := &node{}
 		for j := range c.Alarms {
 			a := &c.Alarms[j]
-			problems.add(tableCell{a.Kind.Text(), bad}, a.Consequence+alarmCause(c, a.Kind)+" "+runbookHint(a.Runbook))
+			problems.add(bad.of(a.Kind.Text()), a.Consequence+alarmCause(c, a.Kind)+" "+runbookHint(a.Runbook))
 		}
 		for _, condition := range c.Conditions {
 			if !condition.Good {
-				problems.add(tableCell{condition.Type, bad}, condition.Status+" "+condition.Reason+": "+condition.Message)
+				problems.add(bad.of(condition.Type), condition.Status+" "+condition.Reason+": "+condition.Message)
 			}
 		}
 		if len(problems.children) > 0 {
-			text += "\n" + strong.apply(c.Name, coloured) + "\n" + problems.lines(width, coloured)
+			text += "\n" + strong.of(c.Name) + "\n" + problems.lines(width)
 		}
 	}
 	return text

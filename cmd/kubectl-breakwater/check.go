@@ -67,9 +67,9 @@ func (f *checkFlags) run(ctx context.Context) error {
 			state, as = "FAILED", bad
 			failed++
 		}
-		t.add(tableCell{one.What, plain}, tableCell{state, as}, tableCell{one.Problem, plain})
+		t.add(one.What, as.of(state), one.Problem)
 	}
-	if _, err := fmt.Fprint(f.Out, t.text(f.coloured(f.Out))); err != nil {
+	if _, err := fmt.Fprint(f.Out, t.text()); err != nil {
 		return err
 	}
 	if failed > 0 {
@@ -84,33 +84,29 @@ type preCheck struct {
 	optional bool
 }
 
-func newPreCheck(what, problem string) preCheck {
-	return preCheck{Finding: check.Finding{What: what, Problem: problem}}
-}
-
 // preChecks runs all checks concurrently. If the API server does not answer, it returns only that.
 func preChecks(ctx context.Context, config *rest.Config) []preCheck {
+	all := []preCheck{{Finding: check.Finding{What: "API server"}}, {Finding: check.Finding{What: "clock"}}}
 	clientset, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return []preCheck{newPreCheck("API server", err.Error())}
+	var clock doctor.Clock
+	if err == nil {
+		clock, err = measureClock(ctx, config)
 	}
-	clock, err := measureClock(ctx, config)
 	if err != nil {
-		return []preCheck{newPreCheck("API server", withRemedy(config, err).Error())}
-	}
-	var all []preCheck
-	for _, what := range []string{"API server", "clock", "version", "cert-manager", "permissions"} {
-		all = append(all, preCheck{Finding: check.Finding{What: what}, optional: what == "cert-manager"})
+		all[0].Problem = withRemedy(config, err).Error()
+		return all[:1]
 	}
 	if ahead := clock.Ahead.Abs() - clock.Uncertainty; ahead > maxClockDifference {
 		all[1].Problem = fmt.Sprintf("the clocks of this machine and of the API server differ by %s: synchronize them", clock.Ahead.Abs().Round(time.Second))
 	}
+	var version, certManager, permissions string
 	runConcurrently(
-		func() { all[2].Problem = versionProblem(clientset) },
-		func() { all[3].Problem = certManagerProblem(clientset) },
-		func() { all[4].Problem = installProblem(ctx, clientset) },
+		func() { version = versionProblem(clientset) },
+		func() { certManager = certManagerProblem(clientset) },
+		func() { permissions = installProblem(ctx, clientset) },
 	)
-	return all
+	return append(all, preCheck{check.Finding{What: "version", Problem: version}, false}, preCheck{check.Finding{What: "cert-manager", Problem: certManager}, true},
+		preCheck{check.Finding{What: "permissions", Problem: permissions}, false})
 }
 
 func versionProblem(clientset kubernetes.Interface) string {

@@ -112,21 +112,23 @@ func (c *clusterFinder) configure(config *rest.Config) *rest.Config {
 // Cores returns all core clusters, at least one. Flags replace both variables of the environment, which replace what the current context's cluster
 // names.
 func (c *clusterFinder) Cores(ctx context.Context) ([]core, error) {
-	if len(c.cores) == 0 && c.coreContext == "" && c.coreKubeconfig == "" {
-		if only := (coreLocation{os.Getenv(coreContextVariable), os.Getenv(coreKubeconfigVariable)}); only != (coreLocation{}) {
-			if c.namesEnvironment {
-				c.reportCore(cmp.Or(only.context, only.kubeconfig), "set by %s", strings.Join(only.variables(), " and "))
-			}
-			return c.onlyCore(only, coreContextVariable+"=", coreKubeconfigVariable+"=")
-		}
+	only := coreLocation{c.coreContext, c.coreKubeconfig}
+	inFlags := only != coreLocation{}
+	if !inFlags && len(c.cores) == 0 {
+		only = coreLocation{os.Getenv(coreContextVariable), os.Getenv(coreKubeconfigVariable)}
 	}
 	switch {
-	case len(c.cores) > 0 && (c.coreContext != "" || c.coreKubeconfig != ""):
+	case len(c.cores) > 0 && inFlags:
 		return nil, fmt.Errorf("set either --core NAME=KUBECONFIG for each core cluster, or --core-context and --core-kubeconfig for the only one")
 	case len(c.cores) > 0:
 		return c.coresFromFlags()
-	case c.coreContext != "" || c.coreKubeconfig != "":
-		return c.onlyCore(coreLocation{c.coreContext, c.coreKubeconfig}, "--core-context ", "--core-kubeconfig ")
+	case inFlags:
+		return c.locatedCore(only, "--core-context ", "--core-kubeconfig ")
+	case only != coreLocation{}:
+		if c.namesEnvironment {
+			c.reportCore(cmp.Or(only.context, only.kubeconfig), "set by %s", only.describe(coreContextVariable, coreKubeconfigVariable, coreLocation{}))
+		}
+		return c.locatedCore(only, coreContextVariable+"=", coreKubeconfigVariable+"=")
 	default:
 		return c.currentCore(ctx)
 	}
@@ -137,32 +139,25 @@ const coreContextVariable, coreKubeconfigVariable = "BREAKWATER_CORE_CONTEXT", "
 // coreLocation locates the only core cluster.
 type coreLocation struct{ context, kubeconfig string }
 
-// variables returns the variables of the environment that have a value.
-func (l coreLocation) variables() (names []string) {
+// describe joins the names of those parts of the location that are set, each followed by its value in values.
+func (l coreLocation) describe(contextName, kubeconfigName string, values coreLocation) string {
+	var parts []string
 	if l.context != "" {
-		names = append(names, coreContextVariable)
+		parts = append(parts, contextName+values.context)
 	}
 	if l.kubeconfig != "" {
-		names = append(names, coreKubeconfigVariable)
+		parts = append(parts, kubeconfigName+values.kubeconfig)
 	}
-	return names
+	return strings.Join(parts, " and ")
 }
 
-// onlyCore returns the only core cluster. contextName and kubeconfigName precede its location in errors.
-func (c *clusterFinder) onlyCore(at coreLocation, contextName, kubeconfigName string) ([]core, error) {
+// locatedCore returns the only core cluster. contextName and kubeconfigName precede its location in errors.
+func (c *clusterFinder) locatedCore(at coreLocation, contextName, kubeconfigName string) ([]core, error) {
 	config, err := c.configFor(at.kubeconfig, at.context)
 	if err != nil {
-		var given []string
-		if at.context != "" {
-			given = append(given, contextName+at.context)
-		}
-		if at.kubeconfig != "" {
-			given = append(given, kubeconfigName+at.kubeconfig)
-		}
-		return nil, fmt.Errorf("core cluster of %s: %w", strings.Join(given, " and "), err)
+		return nil, fmt.Errorf("core cluster of %s: %w", at.describe(contextName, kubeconfigName, at), err)
 	}
-	one, err := newCore("", config)
-	return []core{one}, err
+	return onlyCore(config)
 }
 
 func (c *clusterFinder) coresFromFlags() ([]core, error) {
@@ -195,6 +190,12 @@ func newCore(name string, config *rest.Config) (core, error) {
 	}
 	c, err := client.NewWithWatch(config, client.Options{Scheme: scheme})
 	return core{WithWatch: c, Name: name, Config: config}, err
+}
+
+// onlyCore returns the only core cluster, which has no name.
+func onlyCore(config *rest.Config) ([]core, error) {
+	one, err := newCore("", config)
+	return []core{one}, err
 }
 
 func servesCells(ctx context.Context, config *rest.Config) (bool, error) {

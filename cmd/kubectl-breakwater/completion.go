@@ -29,64 +29,60 @@ func arguments(line []string) []string {
 	return line[1:]
 }
 
-// completeFrom completes names from a list of objects of all cores. It ignores errors.
-func (p *plugin) completeFrom(command *cobra.Command, list func(context.Context, core) ([]string, error)) ([]cobra.Completion, cobra.ShellCompDirective) {
-	ctx := command.Context()
-	if ctx == nil {
-		ctx = context.Background()
-	}
-	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
+// completeNames completes, from the lists of some clusters, the names of objects of a kind. It ignores errors.
+func (p *plugin) completeNames(in func(context.Context) ([]core, error), kind client.ObjectList, options ...client.ListOption) []cobra.Completion {
+	ctx, cancel := context.WithTimeout(context.Background(), completionTimeout)
 	defer cancel()
-	cores, err := p.clusters.Cores(ctx)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
+	cores, _ := in(ctx)
 	var names []string
 	for _, core := range cores {
-		some, err := list(ctx, core)
-		if err == nil {
-			names = append(names, some...)
+		list := kind.DeepCopyObject().(client.ObjectList)
+		if core.List(ctx, list, options...) == nil {
+			_ = meta.EachListItem(list, func(item runtime.Object) error {
+				names = append(names, item.(client.Object).GetName())
+				return nil
+			})
 		}
 	}
 	slices.Sort(names)
-	return slices.Compact(names), cobra.ShellCompDirectiveNoFileComp
+	return slices.Compact(names)
 }
 
 // completeProtectors completes the only name that a command accepts.
-func (p *plugin) completeProtectors(command *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	if len(args) > 0 {
+func (p *plugin) completeProtectors(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	namespace, err := p.clusters.Namespace()
+	if len(args) > 0 || err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return p.completeFrom(command, func(ctx context.Context, core core) ([]string, error) {
-		namespace, err := p.clusters.Namespace()
+	return p.completeNames(p.clusters.Cores, &v1alpha1.PodProtectorList{}, client.InNamespace(namespace)), cobra.ShellCompDirectiveNoFileComp
+}
+
+func (p *plugin) completeCells(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return p.completeNames(p.clusters.Cores, &v1alpha1.CellList{}), cobra.ShellCompDirectiveNoFileComp
+}
+
+func (p *plugin) completeNamespaces(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return p.completeNames(p.clusters.Cores, &corev1.NamespaceList{}), cobra.ShellCompDirectiveNoFileComp
+}
+
+// completePods completes pod/NAME from the pods of the current context.
+func (p *plugin) completePods(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	namespace, err := p.clusters.Namespace()
+	if len(args) > 0 || err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	here := func(context.Context) ([]core, error) {
+		config, err := p.clusters.CurrentConfig()
 		if err != nil {
 			return nil, err
 		}
-		return listNames(ctx, core, &v1alpha1.PodProtectorList{}, client.InNamespace(namespace))
-	})
-}
-
-func (p *plugin) completeCells(command *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return p.completeFrom(command, func(ctx context.Context, core core) ([]string, error) {
-		return listNames(ctx, core, &v1alpha1.CellList{})
-	})
-}
-
-func (p *plugin) completeNamespaces(command *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return p.completeFrom(command, func(ctx context.Context, core core) ([]string, error) {
-		return listNames(ctx, core, &corev1.NamespaceList{})
-	})
-}
-
-func listNames(ctx context.Context, c core, list client.ObjectList, options ...client.ListOption) (names []string, err error) {
-	if err := c.List(ctx, list, options...); err != nil {
-		return nil, err
+		return onlyCore(config)
 	}
-	err = meta.EachListItem(list, func(item runtime.Object) error {
-		names = append(names, item.(client.Object).GetName())
-		return nil
-	})
-	return names, err
+	names := p.completeNames(here, &corev1.PodList{}, client.InNamespace(namespace))
+	for i := range names {
+		names[i] = "pod/" + names[i]
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
 func (p *plugin) completeContexts(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -95,4 +91,10 @@ func (p *plugin) completeContexts(*cobra.Command, []string, string) ([]cobra.Com
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	return slices.Sorted(maps.Keys(file.Contexts)), cobra.ShellCompDirectiveNoFileComp
+}
+
+// bindCell adds the flag --cell to a command.
+func (p *plugin) bindCell(command *cobra.Command, cell *string) {
+	command.Flags().StringVar(cell, "cell", "", "`name` of the Cell of the pods; empty: the cell of the current context")
+	_ = command.RegisterFlagCompletionFunc("cell", p.completeCells)
 }

@@ -88,12 +88,12 @@ func (f *denialsFlags) read(ctx context.Context, of scope) (all []denial.Denial,
 }
 
 func (f *denialsFlags) writeDenials(all []denial.Denial, of scope, several bool) error {
-	if len(all) == 0 && (f.format == "table" || f.format == "wide") {
+	if len(all) == 0 && f.isTable() {
 		_, err := fmt.Fprintln(f.ErrOut, f.emptyMessage(of))
 		return err
 	}
 	o := tableOptions{namespaces: of.namespace == "", cores: several, wide: f.wide(), now: f.now()}
-	return write(&f.output, f.Out, denialList{all}, func(l denialList) string { return denialTable(l.Denials, o).text(f.coloured(f.Out)) })
+	return write(&f.output, f.Out, denialList{all}, func(l denialList) string { return denialTable(l.Denials, o).text() })
 }
 
 func (f *denialsFlags) emptyMessage(of scope) string {
@@ -120,38 +120,25 @@ func (f *denialsFlags) emptyMessage(of scope) string {
 }
 
 func denialTable(all []denial.Denial, o tableOptions) *table {
-	columns := []string{"LAST", "COUNT", "VERDICT", "PROTECTOR", "CELL", "PODS", "ASKED BY"}
-	if o.wide {
-		columns = []string{"LAST", "FIRST", "COUNT", "VERDICT", "OPERATION", "PROTECTOR", "CELL", "PODS", "ASKED BY", "MESSAGE"}
-	}
-	t := newTable(o.headings(columns)...)
+	t := newTable(o.row("NAMESPACE", "CORE", []string{"LAST", "COUNT", "VERDICT", "PROTECTOR", "CELL", "PODS", "ASKED BY"}, "FIRST", "OPERATION", "MESSAGE")...)
 	t.alignRight("COUNT")
+	names := 1
+	if o.wide {
+		names = 4
+	}
 	for i := range all {
 		d := &all[i]
-		verdict := tableCell{cmp.Or(d.Verdict, "?"), warn}
+		verdict, as := cmp.Or(d.Verdict, "?"), warn
 		switch {
 		case d.Forced:
-			verdict = tableCell{"OVERRIDDEN " + verdict.text, bad}
+			verdict, as = "OVERRIDDEN "+verdict, bad
 		case d.Trial:
-			verdict = tableCell{verdict.text + " (trial)", soft}
+			verdict, as = verdict+" (trial)", soft
 		}
-		names := 1
-		if o.wide {
-			names = 4
+		cells := []string{
+			ago(o.now, d.Last), countText(d), as.of(verdict), cmp.Or(d.Protector, "-"), cmp.Or(d.Cell, "?"), cmp.Or(podsText(d, names), "?"), cmp.Or(d.User, "?"),
 		}
-		row := append(o.leadingCells(d.Namespace, d.Core), tableCell{ago(o.now, d.Last), plain})
-		if o.wide {
-			row = append(row, tableCell{ago(o.now, d.First), plain})
-		}
-		row = append(row, tableCell{countText(d), plain}, verdict)
-		if o.wide {
-			row = append(row, tableCell{cmp.Or(d.Operation, "?"), plain})
-		}
-		row = append(row, tableCell{cmp.Or(d.Protector, "-"), plain}, tableCell{cmp.Or(d.Cell, "?"), plain}, tableCell{cmp.Or(podsText(d, names), "?"), plain}, tableCell{cmp.Or(d.User, "?"), plain})
-		if o.wide {
-			row = append(row, tableCell{d.Message, plain})
-		}
-		t.add(row...)
+		t.add(o.row(d.Namespace, d.Core, cells, ago(o.now, d.First), cmp.Or(d.Operation, "?"), d.Message)...)
 	}
 	return t
 }

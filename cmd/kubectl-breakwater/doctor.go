@@ -116,7 +116,6 @@ func verdictCounts(all []doctor.Finding) string {
 
 // findings formats the findings that are not OK, with remedies, and missing permissions once for each cluster. With -o wide it formats all.
 func (f *doctorFlags) findings(all []doctor.Finding) string {
-	coloured := f.coloured(f.Out)
 	shown, passed := slices.Clone(all), 0
 	if !f.wide() {
 		shown = slices.DeleteFunc(shown, func(one doctor.Finding) bool { return one.Verdict == doctor.OK })
@@ -125,7 +124,7 @@ func (f *doctorFlags) findings(all []doctor.Finding) string {
 	}
 	text := ""
 	for i := range shown {
-		text += f.finding(&shown[i], coloured)
+		text += f.finding(&shown[i])
 	}
 	if passed > 0 {
 		text += printable.Count(passed, "check") + " found no problem; -o wide shows them.\n"
@@ -133,10 +132,10 @@ func (f *doctorFlags) findings(all []doctor.Finding) string {
 	return text
 }
 
-func (f *doctorFlags) finding(one *doctor.Finding, coloured bool) string {
-	as := map[doctor.Verdict]textStyle{doctor.OK: good, doctor.Warning: warn, doctor.Unknown: warn, doctor.Problem: bad}[one.Verdict]
+func (f *doctorFlags) finding(one *doctor.Finding) string {
+	as := map[doctor.Verdict]style{doctor.OK: good, doctor.Warning: warn, doctor.Unknown: warn, doctor.Problem: bad}[one.Verdict]
 	const indent = "  "
-	text := as.apply(strings.ToUpper(string(one.Verdict)), coloured) + "  " + strong.apply(one.Where+": "+one.Check, coloured) + "\n"
+	text := as.of(strings.ToUpper(string(one.Verdict))) + "  " + strong.of(one.Where+": "+one.Check) + "\n"
 	lines := []string{one.Found}
 	if one.Do != "" {
 		lines = append(lines, "-> "+one.Do)

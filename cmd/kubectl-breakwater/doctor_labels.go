@@ -2,29 +2,21 @@ package main
 
 import (
 	"context"
+	"maps"
+	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/pager"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/policy"
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/doctor"
 )
-
-// labeledKinds are the kinds whose labels and annotations the doctor checks, by resource.
-func labeledKinds() map[schema.GroupVersionResource]doctor.Labeled {
-	on := func(target v1alpha1.KeyTarget, kind string) doctor.Labeled {
-		return doctor.Labeled{On: target, Kind: kind}
-	}
-	return map[schema.GroupVersionResource]doctor.Labeled{
-		{Group: "apps", Version: "v1", Resource: "deployments"}:  on(v1alpha1.KeyOnWorkload, "Deployment"),
-		{Group: "apps", Version: "v1", Resource: "statefulsets"}: on(v1alpha1.KeyOnWorkload, "StatefulSet"),
-		{Group: "apps", Version: "v1", Resource: "replicasets"}:  on(v1alpha1.KeyOnWorkload, "ReplicaSet"),
-		{Version: "v1", Resource: "replicationcontrollers"}:      on(v1alpha1.KeyOnWorkload, "ReplicationController"),
-		{Version: "v1", Resource: "namespaces"}:                  on(v1alpha1.KeyOnNamespace, "Namespace"),
-	}
-}
 
 // readLabeled returns the metadata of workloads of built-in kinds, and of namespaces, that a label selector selects.
 func readLabeled(ctx context.Context, config *rest.Config, selector string) (all []doctor.Labeled, err error) {
@@ -32,21 +24,22 @@ func readLabeled(ctx context.Context, config *rest.Config, selector string) (all
 	if err != nil {
 		return nil, err
 	}
-	for resource, kind := range labeledKinds() {
-		options := metav1.ListOptions{LabelSelector: selector, Limit: pageSize}
-		for {
-			page, err := client.Resource(resource).List(ctx, options)
-			if err != nil {
-				return nil, withRemedy(config, err)
-			}
-			for i := range page.Items {
-				one := kind
-				one.Object = &page.Items[i]
-				all = append(all, one)
-			}
-			if options.Continue = page.Continue; options.Continue == "" {
-				break
-			}
+	kinds := slices.Collect(maps.Keys(policy.BuiltIn()))
+	for _, kind := range append(kinds, corev1.SchemeGroupVersion.WithKind("Namespace")) {
+		on := v1alpha1.KeyOnWorkload
+		if kind.Kind == "Namespace" {
+			on = v1alpha1.KeyOnNamespace
+		}
+		resource, _ := meta.UnsafeGuessKindToResource(kind)
+		pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			return client.Resource(resource).List(ctx, options)
+		})
+		err := pages.EachListItem(ctx, metav1.ListOptions{LabelSelector: selector}, func(object runtime.Object) error {
+			all = append(all, doctor.Labeled{On: on, Kind: kind.Kind, Object: object.(*metav1.PartialObjectMetadata)})
+			return nil
+		})
+		if err != nil {
+			return nil, withRemedy(config, err)
 		}
 	}
 	return all, nil

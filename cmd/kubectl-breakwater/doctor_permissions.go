@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"sync"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,9 +14,6 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/doctor"
 )
 
-// maxConcurrentReviews is the maximum number of concurrent reviews.
-const maxConcurrentReviews = 8
-
 // readPermissions returns the wanted permissions of the user. If the user may review others, it also returns those of the components' accounts.
 func readPermissions(ctx context.Context, config *rest.Config, inCore bool, wanted []doctor.Permission) ([]doctor.Permission, error) {
 	client, err := kubernetes.NewForConfig(config)
@@ -26,16 +22,9 @@ func readPermissions(ctx context.Context, config *rest.Config, inCore bool, want
 	}
 	all := slices.Concat(wanted, componentPermissions(ctx, client, inCore))
 	errs := make([]error, len(all))
-	semaphore := make(chan struct{}, maxConcurrentReviews)
-	var running sync.WaitGroup
-	for i := range all {
-		running.Go(func() {
-			semaphore <- struct{}{}
-			defer func() { <-semaphore }()
-			all[i].Allowed, errs[i] = isAllowed(ctx, client, &all[i])
-		})
-	}
-	running.Wait()
+	forEachConcurrently(all, func(i int, _ doctor.Permission) {
+		all[i].Allowed, errs[i] = isAllowed(ctx, client, &all[i])
+	})
 	return all, withRemedy(config, errors.Join(errs...))
 }
 

@@ -11,6 +11,9 @@ import (
 	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/doctor"
 )
@@ -60,4 +63,16 @@ func fetchCertificates(ctx context.Context, address, name string) ([]*x509.Certi
 	}
 	defer conn.Close()
 	return conn.(*tls.Conn).ConnectionState().PeerCertificates, nil
+}
+
+func mutatingConfigurations(ctx context.Context, config *rest.Config) ([]admissionregistrationv1.MutatingWebhookConfiguration, error) {
+	clientset, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	list, err := clientset.AdmissionregistrationV1().MutatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, listError(config, "MutatingWebhookConfigurations", err)
+	}
+	return list.Items, nil
 }

@@ -88,8 +88,7 @@ func (f *drainPlanFlags) run(ctx context.Context, names []string) error {
 		nodes, plan.Notes = append(nodes, drain.Node{Name: name, Pods: all}), append(plan.Notes, notes...)
 	}
 	plan.Plan = drain.NewPlan(at.Cell, f.now(), nodes, f.parallel, f.drain.strategy())
-	coloured := f.coloured(f.Out)
-	if err := write(&f.output, f.Out, plan, func(plan drainPlan) string { return planText(plan, f.wide(), coloured) }); err != nil {
+	if err := write(&f.output, f.Out, plan, func(plan drainPlan) string { return planText(plan, f.wide()) }); err != nil {
 		return err
 	}
 	if len(plan.Aborts) > 0 {

@@ -13,14 +13,14 @@ import (
 // maxPodNames is how many pods of a wave are named, unless the output is wide.
 const maxPodNames = 4
 
-func planText(p drainPlan, wide, coloured bool) string {
+func planText(p drainPlan, wide bool) string {
 	var b strings.Builder
-	b.WriteString(abortsText(p.Aborts, coloured))
+	b.WriteString(abortsText(p.Aborts))
 	if len(p.Blocked) > 0 {
-		b.WriteString(bad.apply("These pods block the drain", coloured) + "\n" + denialsText(p.Blocked) + "\n")
+		b.WriteString(bad.of("These pods block the drain") + "\n" + denialsText(p.Blocked) + "\n")
 	}
 	b.WriteString(planSummary(p))
-	b.WriteString(wavesTable(p.Waves, wide, coloured))
+	b.WriteString(wavesTable(p.Waves, wide))
 	b.WriteString(leftOutText(p.LeftOut, p.Notes, wide))
 	return b.String()
 }
@@ -55,11 +55,11 @@ func planSummary(p drainPlan) string {
 	}
 }
 
-func abortsText(aborts []drain.Abort, coloured bool) string {
+func abortsText(aborts []drain.Abort) string {
 	if len(aborts) == 0 {
 		return ""
 	}
-	text := "\n" + bad.apply("kubectl drain aborts before it removes a pod of these nodes", coloured) + "\n"
+	text := "\n" + bad.of("kubectl drain aborts before it removes a pod of these nodes") + "\n"
 	for i := range aborts {
 		text += wrapText(aborts[i].Node+": "+aborts[i].String(), "  ") + "\n"
 	}
@@ -68,7 +68,7 @@ func abortsText(aborts []drain.Abort, coloured bool) string {
 
 func roundedDuration(s drain.Span) string { return time.Duration(s).Round(time.Second).String() }
 
-func wavesTable(waves []drain.Wave, wide, coloured bool) string {
+func wavesTable(waves []drain.Wave, wide bool) string {
 	if len(waves) == 0 {
 		return ""
 	}
@@ -80,10 +80,10 @@ func wavesTable(waves []drain.Wave, wide, coloured bool) string {
 		if !wide && len(named) > maxPodNames {
 			named, more = named[:maxPodNames], fmt.Sprintf(" and %d more", len(w.Pods)-maxPodNames)
 		}
-		t.add(tableCell{fmt.Sprint(i + 1), plain}, tableCell{roundedDuration(w.Starts), plain}, tableCell{roundedDuration(w.Takes), plain}, tableCell{strings.Join(w.Nodes, ","), plain},
-			tableCell{fmt.Sprint(len(w.Pods)), plain}, tableCell{strings.Join(named, " ") + more, soft})
+		t.add(fmt.Sprint(i+1), roundedDuration(w.Starts), roundedDuration(w.Takes), strings.Join(w.Nodes, ","),
+			fmt.Sprint(len(w.Pods)), soft.of(strings.Join(named, " ")+more))
 	}
-	return "\n" + t.text(coloured)
+	return "\n" + t.text()
 }
 
 // denialsText groups denials by protector and verdict, with the full message of the first one of each group.

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/cli"
@@ -67,46 +66,6 @@ The exit code is 0 if the removal is allowed, 2 if it would be denied, 3 if the 
 	return command
 }
 
-// bindCell adds the flag --cell to a command.
-func (p *plugin) bindCell(command *cobra.Command, cell *string) {
-	command.Flags().StringVar(cell, "cell", "", "`name` of the Cell of the pods; empty: the cell of the current context")
-	_ = command.RegisterFlagCompletionFunc("cell", p.completeCells)
-}
-
-// completePods completes pod/NAME from the pods of the current context.
-func (p *plugin) completePods(command *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	config, err := p.clusters.CurrentConfig()
-	namespace, namespaceErr := p.clusters.Namespace()
-	if len(args) > 0 || err != nil || namespaceErr != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	ctx, cancel := context.WithTimeout(command.Context(), completionTimeout)
-	defer cancel()
-	at, err := live.NewCluster("here", config)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	list, err := at.Client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	var names []string
-	for i := range list.Items {
-		names = append(names, "pod/"+list.Items[i].Name)
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
-}
-
-// parsePodName parses pod/NAME, or pod NAME.
-func parsePodName(arguments []string) (string, error) {
-	text := strings.Join(arguments, "/")
-	name, err := podResource.parse(text)
-	if err != nil || !strings.Contains(text, "/") { // a bare name is ambiguous
-		return "", fmt.Errorf("%q: want pod/NAME", strings.Join(arguments, " "))
-	}
-	return name, nil
-}
-
 func parseOperation(text string) (v1alpha1.Operation, error) {
 	for _, operation := range []v1alpha1.Operation{
 		v1alpha1.OperationDelete, v1alpha1.OperationEvict, v1alpha1.OperationUpdate, v1alpha1.OperationResize, v1alpha1.OperationRelabel,
@@ -136,8 +95,7 @@ func (f *explainFlags) run(ctx context.Context, name string) error {
 			return withRemedy(at.config, err)
 		}
 	}
-	coloured := f.coloured(f.Out)
-	if err := write(&f.output, f.Out, e, func(e explain.Explanation) string { return explanationText(e, f.wide(), coloured) }); err != nil {
+	if err := write(&f.output, f.Out, e, func(e explain.Explanation) string { return explanationText(e, f.wide()) }); err != nil {
 		return err
 	}
 	return exitErrorOf(e)
@@ -168,8 +126,8 @@ func (f *explainFlags) explainPod(ctx context.Context, namespace, name string, o
 	reading, cancel := context.WithTimeout(ctx, f.clusters.Limit())
 	defer cancel()
 	find := f.findCell
-	if f.ask {
-		find = f.findCellToAsk
+	if f.ask && f.cell == "" { // the API server of the current context answers a dry run also if its cell is unknown
+		find = f.findCellOrHere
 	}
 	at, err := find(reading, f.cell)
 	switch {

@@ -11,20 +11,20 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/explain"
 )
 
-func explanationText(e explain.Explanation, wide, coloured bool) string {
+func explanationText(e explain.Explanation, wide bool) string {
 	var b strings.Builder
 	where := "cell " + e.Cell
 	if e.Cell == "" {
 		where = "an unknown cell"
 	}
-	fmt.Fprintf(&b, "%s pod %s/%s in %s: %s\n", e.Operation, e.Namespace, e.Pod, where, verdictText(e, coloured))
+	fmt.Fprintf(&b, "%s pod %s/%s in %s: %s\n", e.Operation, e.Namespace, e.Pod, where, verdictText(e))
 	if e.Message != "" {
 		fmt.Fprintf(&b, "\n%s\n", wrapText(e.Message, "  "))
 	}
 	if e.Answer != nil {
-		fmt.Fprintf(&b, "\nAnswer of the API server: %s\n", answerText(e, coloured))
+		fmt.Fprintf(&b, "\nAnswer of the API server: %s\n", answerText(e))
 	}
-	b.WriteString("\n" + strong.apply("Webhooks", coloured) + "\n")
+	b.WriteString("\n" + strong.of("Webhooks") + "\n")
 	for _, line := range webhookLines(e) {
 		b.WriteString("  " + line + "\n")
 	}
@@ -33,9 +33,9 @@ func explanationText(e explain.Explanation, wide, coloured bool) string {
 	}
 	switch {
 	case len(e.Protectors) > 0:
-		b.WriteString("\n" + protectorsTable(e, coloured))
+		b.WriteString("\n" + protectorsTable(e))
 		for _, p := range e.Protectors {
-			b.WriteString(protectorText(p, wide, coloured))
+			b.WriteString(protectorText(p, wide))
 		}
 	case e.CoresUnread != "":
 		b.WriteString("\n" + wrapText("The protectors are unknown: "+e.CoresUnread, "") + "\n")
@@ -43,7 +43,7 @@ func explanationText(e explain.Explanation, wide, coloured bool) string {
 		b.WriteString("\nNo protector covers the pod.\n")
 	}
 	if len(e.Remedies) > 0 {
-		b.WriteString("\n" + strong.apply("Remedies", coloured) + "\n")
+		b.WriteString("\n" + strong.of("Remedies") + "\n")
 		for _, remedy := range e.Remedies {
 			b.WriteString(indentHanging(remedy) + "\n")
 		}
@@ -54,30 +54,30 @@ func explanationText(e explain.Explanation, wide, coloured bool) string {
 	return b.String()
 }
 
-func verdictText(e explain.Explanation, coloured bool) string {
+func verdictText(e explain.Explanation) string {
 	switch {
 	case e.IsUnknown() && e.Answer != nil && e.Answer.Allowed:
-		return good.apply("allowed, as the API server answers", coloured)
+		return good.of("allowed, as the API server answers")
 	case e.IsUnknown() && e.Answer != nil:
-		return bad.apply("denied, as the API server answers", coloured)
+		return bad.of("denied, as the API server answers")
 	case e.IsUnknown():
-		return warn.apply("unknown, because no core cluster could be read", coloured)
+		return warn.of("unknown, because no core cluster could be read")
 	case e.CoresUnread != "" && e.Asked == explain.AskedNo:
-		return warn.apply("allowed: the API server does not call Breakwater", coloured)
+		return warn.of("allowed: the API server does not call Breakwater")
 	case e.Asked == explain.AskedNo:
-		return warn.apply("allowed: the API server does not call Breakwater", coloured) + fmt.Sprintf(" (the webhook would answer %s)", e.Verdict)
+		return warn.of("allowed: the API server does not call Breakwater") + fmt.Sprintf(" (the webhook would answer %s)", e.Verdict)
 	case e.Asked == explain.AskedUnknown && !e.Allowed:
-		return bad.apply("denied if the API server calls Breakwater", coloured) + fmt.Sprintf(" (%s)", e.Verdict)
+		return bad.of("denied if the API server calls Breakwater") + fmt.Sprintf(" (%s)", e.Verdict)
 	case e.Verdict == removal.VerdictDryRun:
-		return good.apply("allowed", coloured)
+		return good.of("allowed")
 	case e.Allowed:
-		return good.apply("allowed", coloured) + fmt.Sprintf(" (%s)", e.Verdict)
+		return good.of("allowed") + fmt.Sprintf(" (%s)", e.Verdict)
 	default:
-		return bad.apply("denied", coloured) + fmt.Sprintf(" (%s)", e.Verdict)
+		return bad.of("denied") + fmt.Sprintf(" (%s)", e.Verdict)
 	}
 }
 
-func answerText(e explain.Explanation, coloured bool) string {
+func answerText(e explain.Explanation) string {
 	a, text := e.Answer, "allowed"
 	if !a.Allowed {
 		text = fmt.Sprintf("denied with code %d", a.Code)
@@ -93,7 +93,7 @@ func answerText(e explain.Explanation, coloured bool) string {
 	case e.IsUnknown():
 		return text + "\n" + wrapText(a.Message, "  ")
 	}
-	return bad.apply(text+", which differs from the explanation", coloured) + "\n" + wrapText(a.Message, "  ")
+	return bad.of(text+", which differs from the explanation") + "\n" + wrapText(a.Message, "  ")
 }
 
 func webhookLines(e explain.Explanation) (lines []string) {
@@ -128,7 +128,7 @@ func foreignConditions(hook webhookconfig.Hook) (names []string) {
 	return names
 }
 
-func protectorsTable(e explain.Explanation, coloured bool) string {
+func protectorsTable(e explain.Explanation) string {
 	t := newTable("PROTECTOR", "FLOOR", "AVAILABLE", "UNDER WAY", "LEFT", "SAYS")
 	t.alignRight("FLOOR", "AVAILABLE", "UNDER WAY", "LEFT")
 	for _, p := range e.Protectors {
@@ -142,15 +142,15 @@ func protectorsTable(e explain.Explanation, coloured bool) string {
 		case p.Charged:
 			outcome, as = "yes", good
 		}
-		t.add(tableCell{p.Core + "/" + p.Namespace + "/" + p.Name, plain}, tableCell{floor, plain}, tableCell{fmt.Sprint(p.Available), plain},
-			tableCell{fmt.Sprint(p.UnderWay), plain}, tableCell{fmt.Sprint(p.Left), plain}, tableCell{outcome, as})
+		t.add(p.Core+"/"+p.Namespace+"/"+p.Name, floor, fmt.Sprint(p.Available),
+			fmt.Sprint(p.UnderWay), fmt.Sprint(p.Left), as.of(outcome))
 	}
-	return t.text(coloured)
+	return t.text()
 }
 
-func protectorText(p explain.Protector, wide, coloured bool) string {
+func protectorText(p explain.Protector, wide bool) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n%s\n", strong.apply(p.Namespace+"/"+p.Name, coloured))
+	fmt.Fprintf(&b, "\n%s\n", strong.of(p.Namespace+"/"+p.Name))
 	line := func(format string, of ...any) { b.WriteString(indentHanging(fmt.Sprintf(format, of...)) + "\n") }
 	line("the pod %s", p.Why)
 	if p.FloorKnown {

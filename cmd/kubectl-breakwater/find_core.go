@@ -53,8 +53,7 @@ func (c *clusterFinder) currentCore(ctx context.Context) ([]core, error) {
 	case serves && len(named.all) > 0:
 		return c.currentOrNamedCores(ctx, config, named)
 	case serves:
-		one, err := newCore("", config)
-		return []core{one}, err
+		return onlyCore(config)
 	case len(named.all) > 0:
 		return c.namedCores(ctx, named)
 	default:
@@ -65,11 +64,11 @@ func (c *clusterFinder) currentCore(ctx context.Context) ([]core, error) {
 // currentOrNamedCores returns the cores that the cluster of the current context names, unless one of its Cells has a kubeconfig: copies of Cells in a
 // worker with shares have none. It also returns them if the user may not list Cells.
 func (c *clusterFinder) currentOrNamedCores(ctx context.Context, config *rest.Config, named coreReferences) ([]core, error) {
-	one, err := newCore("", config)
+	here, err := onlyCore(config)
 	if err != nil {
 		return nil, err
 	}
-	cells, err := readCells(ctx, one)
+	cells, err := readCells(ctx, here[0])
 	if err != nil && !apierrors.IsForbidden(err) {
 		return nil, fmt.Errorf("check whether the current context is a core cluster: %w", withRemedy(config, err))
 	}
@@ -79,7 +78,7 @@ func (c *clusterFinder) currentOrNamedCores(ctx context.Context, config *rest.Co
 	for _, other := range named.all {
 		c.reportCore(c.currentContext(), "which has Cells of other clusters; %s also names core %s (%s)", named, other.Name, strings.Join(other.Servers, ", "))
 	}
-	return []core{one}, nil
+	return here, nil
 }
 
 // readCoreReferences reads the ConfigMap that join writes, in the default namespace, or else in those of the webhooks' Services.

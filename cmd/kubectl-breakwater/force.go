@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -71,13 +70,13 @@ func (f *forceFlags) run(ctx context.Context, name string) error {
 	}
 	reading, cancel := context.WithTimeout(ctx, f.clusters.Limit())
 	defer cancel()
-	at, err := f.findCellOrHere(reading)
+	at, err := f.findCellOrHere(reading, f.cell)
 	if err != nil {
 		return err
 	}
 	pod, err := at.Client.CoreV1().Pods(namespace).Get(reading, name, metav1.GetOptions{})
 	if err != nil {
-		return withRemedy(at.config, fmt.Errorf("read the pod from cell %q: %w", at.Cell, err))
+		return withRemedy(at.config, fmt.Errorf("read the pod: %w", err))
 	}
 	overrides, err := f.preview(reading, at, pod)
 	if err != nil || !overrides && !f.remove {
@@ -109,25 +108,11 @@ func (f *forceFlags) run(ctx context.Context, name string) error {
 	return err
 }
 
-// findCellOrHere is like findCell, but returns the cluster of the current context, and no cores, if the cell cannot be found.
-func (f *forceFlags) findCellOrHere(ctx context.Context) (cellAccess, error) {
-	at, err := f.findCell(ctx, f.cell)
-	if err == nil {
-		return at, nil
-	}
-	config, here := f.clusters.CurrentConfig()
-	if here != nil {
-		return cellAccess{}, here
-	}
-	f.note("cannot determine which protectors the removal would override: %v", err)
-	at = cellAccess{config: config, source: fromCurrentContext}
-	at.Cluster, err = live.NewCluster(cmp.Or(f.cell, "here"), config)
-	return at, err
-}
-
 // preview prints which protectors the removal would override. overrides is false if none deny it.
 func (f *forceFlags) preview(ctx context.Context, at cellAccess, pod *corev1.Pod) (overrides bool, err error) {
-	if at.cores == nil { // the cell is unknown, and so are its webhooks
+	if at.Cell == "" { // and so are its webhooks
+		_, err := at.cores()
+		f.note("cannot determine which protectors the removal would override: %v", err)
 		return true, nil
 	}
 	situation, notes, err := f.readPod(ctx, at, pod.Namespace, pod.Name, v1alpha1.OperationDelete)
@@ -140,7 +125,7 @@ func (f *forceFlags) preview(ctx context.Context, at cellAccess, pod *corev1.Pod
 	situation.Request.Pod = withoutForce
 	e := explain.Pod(situation)
 	e.Notes, e.Remedies = append(notes, e.Notes...), nil
-	if _, err := io.WriteString(f.Out, fitTerminal(explanationText(printable.Value(e), false, f.coloured(f.Out))+"\n", widthOf(f.Out))); err != nil {
+	if _, err := io.WriteString(f.Out, fitTerminal(explanationText(printable.Value(e), false)+"\n", widthOf(f.Out))); err != nil {
 		return false, err
 	}
 	if e.IsUnknown() {

@@ -99,7 +99,7 @@ func isOrAre(n int) string {
 }
 
 // gapText returns a short description of a gap, and its style.
-func gapText(gap status.Gap) (string, textStyle) {
+func gapText(gap status.Gap) (string, style) {
 	switch {
 	case gap == status.GapUnguarded:
 		return strings.ToUpper(gap.Text()), bad
@@ -111,7 +111,7 @@ func gapText(gap status.Gap) (string, textStyle) {
 }
 
 // stateText returns a short description of a protector's state and its style.
-func stateText(v *status.Protector) (string, textStyle) {
+func stateText(v *status.Protector) (string, style) {
 	var stale []string
 	for i := range v.Cells {
 		if v.Cells[i].Stale {

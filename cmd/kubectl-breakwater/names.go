@@ -49,3 +49,13 @@ func (k resourceNames) parseAll(texts []string) (all []string, err error) {
 	}
 	return all, nil
 }
+
+// parsePodName parses pod/NAME, or pod NAME.
+func parsePodName(arguments []string) (string, error) {
+	text := strings.Join(arguments, "/")
+	name, err := podResource.parse(text)
+	if err != nil || !strings.Contains(text, "/") { // a bare name is ambiguous
+		return "", fmt.Errorf("%q: want pod/NAME", strings.Join(arguments, " "))
+	}
+	return name, nil
+}

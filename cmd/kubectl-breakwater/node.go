@@ -105,7 +105,7 @@ func (f *nodeStatusFlags) run(ctx context.Context, names []string) error {
 }
 
 func (f *nodeStatusFlags) write(all []guardedNode) error {
-	if len(all) == 0 && (f.format == "table" || f.format == "wide") {
+	if len(all) == 0 && f.isTable() {
 		_, err := fmt.Fprintln(f.ErrOut, "No node guard reports in this cluster; see docs/how-to/node-guard.md to install it.")
 		return err
 	}
@@ -118,22 +118,22 @@ func (f *nodeStatusFlags) table(all []guardedNode) string {
 	problems := ""
 	for i := range all {
 		n := &all[i]
-		state := tableCell{"ok", good}
+		state := good.of("ok")
 		switch {
 		case n.OtherCluster != "":
-			state = tableCell{"otherCluster", bad}
+			state = bad.of("otherCluster")
 			problems += "\n" + n.Node + ": " + n.OtherCluster + "\n"
 		case n.HeldCount > 0:
-			state = tableCell{"holds", warn}
+			state = warn.of("holds")
 		}
-		nodes.add(tableCell{n.Node, plain}, state, tableCell{strconv.Itoa(n.HeldCount), plain}, tableCell{strconv.Itoa(n.Registered), plain}, tableCell{n.Version, plain})
+		nodes.add(n.Node, state, strconv.Itoa(n.HeldCount), strconv.Itoa(n.Registered), n.Version)
 		for _, pod := range n.Held {
-			pods.add(tableCell{n.Node, plain}, tableCell{pod.Namespace + "/" + pod.Name, plain}, tableCell{age(f.now(), pod.Since.Time), plain}, tableCell{cmp.Or(pod.Reason, "-"), plain})
+			pods.add(n.Node, pod.Namespace+"/"+pod.Name, age(f.now(), pod.Since.Time), cmp.Or(pod.Reason, "-"))
 		}
 	}
-	text := nodes.text(f.coloured(f.Out))
+	text := nodes.text()
 	if len(pods.rows) > 1 {
-		text += "\n" + pods.text(f.coloured(f.Out))
+		text += "\n" + pods.text()
 	}
 	return text + problems
 }

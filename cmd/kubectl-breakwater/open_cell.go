@@ -44,12 +44,12 @@ func (p *plugin) findCell(ctx context.Context, cell string) (cellAccess, error) 
 	return newCellAccess(found, cores)
 }
 
-// findCellToAsk is like findCell, but returns the cluster of the current context as an unknown cell if the current cell cannot be found: its API server
-// answers a dry run all the same. Its cores are unknown for the same reason.
-func (p *plugin) findCellToAsk(ctx context.Context, cell string) (cellAccess, error) {
+// findCellOrHere is like findCell, but returns the cluster of the current context as an unknown cell if the cell cannot be found. Its cores are unknown
+// for the same reason.
+func (p *plugin) findCellOrHere(ctx context.Context, cell string) (cellAccess, error) {
 	at, err := p.findCell(ctx, cell)
-	if err == nil || cell != "" {
-		return at, err
+	if err == nil {
+		return at, nil
 	}
 	config, configErr := p.clusters.CurrentConfig()
 	if configErr != nil {

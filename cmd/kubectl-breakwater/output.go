@@ -30,6 +30,9 @@ func (o *output) check() error {
 
 func (o *output) wide() bool { return o.format == "wide" }
 
+// isTable reports whether the format is for users, not for programs.
+func (o *output) isTable() bool { return o.format == "table" || o.wide() }
+
 // write writes a value as JSON or YAML without changes. Otherwise it writes the result of table for a copy with printable texts, as a
 // terminal can show it.
 func write[T any](o *output, out io.Writer, value T, table func(T) string) error {
@@ -48,7 +51,7 @@ func write[T any](o *output, out io.Writer, value T, table func(T) string) error
 	if err != nil {
 		return fmt.Errorf("write %s: %w", o.format, err)
 	}
-	if located, ok := out.(*printedCommands); ok && (o.format == "json" || o.format == "yaml") {
+	if located, ok := out.(*printedCommands); ok && !o.isTable() {
 		out = located.to
 	}
 	_, err = out.Write(text)

@@ -19,23 +19,21 @@ type plugin struct {
 	now      func() time.Time
 	// colour is the value of --color.
 	colour string
-	// locations are the flags that commands in the output need. Both streams share them.
+	// locations are the flags that commands in the output need.
 	locations *locations
 	// notes serializes notes, which several goroutines write.
 	notes sync.Mutex
 }
 
 // newPlugin makes all output to the streams printable. Tables and lines are built from printable values in addition, because only there
-// the plugin can distinguish its own line feeds and colors.
+// the plugin can distinguish its own line feeds and styles.
 func newPlugin(streams genericiooptions.IOStreams) *plugin {
-	keep := []string{reset}
-	for _, c := range []textStyle{strong, soft, good, warn, bad} {
-		keep = append(keep, c.escape())
-	}
-	l := &locations{}
-	streams.Out = &printedCommands{printable.Writer{To: streams.Out, Keep: keep}, l}
-	streams.ErrOut = &printedCommands{printable.Writer{To: streams.ErrOut}, l}
-	return &plugin{IOStreams: streams, clusters: newClusterFinder(), now: time.Now, locations: l}
+	p := &plugin{clusters: newClusterFinder(), now: time.Now, locations: &locations{}}
+	keep := []string{reset, string(strong), string(soft), string(good), string(warn), string(bad)}
+	p.In = streams.In
+	p.Out = &printedCommands{printable.Writer{To: streams.Out, Keep: keep}, p}
+	p.ErrOut = &printedCommands{printable.Writer{To: streams.ErrOut, Keep: keep}, p}
+	return p
 }
 
 func (p *plugin) bind(root *cobra.Command) {

@@ -24,10 +24,7 @@ const hostile = "eve\x1b[2J\x1b[8m\x1b]0;t\a\nshop  allowed\r\u009b1A\u202e\u206
 // wantPrintable checks that an output contains only printable characters and line feeds, and has the given number of lines.
 func wantPrintable(t *testing.T, out string, lines int) {
 	t.Helper()
-	for _, c := range []textStyle{strong, soft, good, warn, bad} {
-		out = strings.ReplaceAll(out, c.escape(), "")
-	}
-	out = strings.ReplaceAll(out, reset, "")
+	out = withoutStyles(out)
 	for _, r := range out {
 		if r != '\n' && !printable.IsShown(r) {
 			t.Errorf("output contains the unprintable character %U: %q", r, out)
@@ -127,7 +124,7 @@ func TestAWatchShowsHostileEventsAsText(t *testing.T) {
 			Regarding: corev1.ObjectReference{Kind: "PodProtector", Namespace: "shop", Name: "web-a"},
 		}, false)
 		b.recordError("", "Cells", &json.UnsupportedValueError{Str: hostile})
-		frame := b.frame(300, 60, false, now)
+		frame := b.frame(300, 60, now)
 		for _, line := range append(frame, b.changes(map[string]string{}, now)...) {
 			wantPrintable(t, line, 0)
 			if strings.Contains(line, "\n") {

@@ -13,10 +13,10 @@ import (
 )
 
 // printedCommands writes text in which each command of the plugin has the flags that locate the clusters of the running command. Without them a user
-// who repeats the command would ask another cluster. Variables of the environment stay, and need no flags.
+// who repeats the command would ask another cluster. Variables of the environment stay, and need no flags. It drops styles if the output has no color.
 type printedCommands struct {
 	to io.Writer
-	*locations
+	*plugin
 }
 
 // locations are the flags that locate the clusters of the running command. The zero value adds nothing.
@@ -83,18 +83,27 @@ func underneath(out io.Writer) io.Writer {
 
 // Write implements io.Writer.
 func (p *printedCommands) Write(text []byte) (int, error) {
-	if p.names == nil {
-		return p.to.Write(text)
+	located := string(text)
+	if !p.coloured(p) {
+		located = withoutStyles(located)
 	}
-	located := p.names.ReplaceAllStringFunc(string(text), func(found string) string {
-		flags := p.all
-		if slices.Contains(p.cellCommands, found[strings.LastIndex(found, " ")+1:]) {
-			flags += p.cell
-		}
-		return found + flags
-	})
+	located = p.locations.add(located)
 	if _, err := io.WriteString(p.to, located); err != nil {
 		return 0, err
 	}
 	return len(text), nil
+}
+
+// add adds the flags to the commands in a text.
+func (l *locations) add(text string) string {
+	if l.names == nil {
+		return text
+	}
+	return l.names.ReplaceAllStringFunc(text, func(found string) string {
+		flags := l.all
+		if slices.Contains(l.cellCommands, found[strings.LastIndex(found, " ")+1:]) {
+			flags += l.cell
+		}
+		return found + flags
+	})
 }

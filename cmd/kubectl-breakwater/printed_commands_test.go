@@ -45,7 +45,7 @@ func TestPrintedCommandsHaveTheFlagsOfTheRunningOne(t *testing.T) {
 			}
 			var out bytes.Buffer
 			l := newLocations(running)
-			w := &printedCommands{&out, &l}
+			w := &printedCommands{&out, &plugin{locations: &l}}
 			if n, err := w.Write([]byte(text)); err != nil || n != len(text) || out.String() != c.want {
 				t.Errorf("Write() = %d, %v and wrote %q, want %q", n, err, out.String(), c.want)
 			}

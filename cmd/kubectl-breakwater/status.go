@@ -94,13 +94,13 @@ func inCore(name string) string {
 }
 
 func (f *statusFlags) writeTable(all []status.Protector, alarms []status.Alarm, of scope, several bool) error {
-	if len(all) == 0 && (f.format == "table" || f.format == "wide") {
-		_, err := fmt.Fprintln(f.ErrOut, f.emptyMessage(of)+alarmText(alarms, widthOf(f.ErrOut), f.coloured(f.ErrOut)))
+	if len(all) == 0 && f.isTable() {
+		_, err := fmt.Fprintln(f.ErrOut, f.emptyMessage(of)+alarmText(alarms, widthOf(f.ErrOut)))
 		return err
 	}
 	return write(&f.output, f.Out, protectorList{all, alarms}, func(l protectorList) string {
-		return protectorTable(l.Protectors, tableOptions{namespaces: of.namespace == "", cores: several, wide: f.wide(), now: f.now()}).text(f.coloured(f.Out)) +
-			alarmText(l.Alarms, widthOf(f.Out), f.coloured(f.Out))
+		return protectorTable(l.Protectors, tableOptions{namespaces: of.namespace == "", cores: several, wide: f.wide(), now: f.now()}).text() +
+			alarmText(l.Alarms, widthOf(f.Out))
 	})
 }
 
@@ -124,19 +124,15 @@ func (f *statusFlags) emptyMessage(of scope) string {
 }
 
 func protectorTable(all []status.Protector, o tableOptions) *table {
-	t := newTable(o.headings([]string{"NAME", "FLOOR", "AVAILABLE", "UNDER WAY", "ALLOWED", "STATE"},
+	t := newTable(o.row("NAMESPACE", "CORE", []string{"NAME", "FLOOR", "AVAILABLE", "UNDER WAY", "ALLOWED", "STATE"},
 		"TOTAL", "CELLS", "FLOOR FROM", "SOURCE", "POLICY", "AGE")...)
 	t.alignRight("FLOOR", "AVAILABLE", "UNDER WAY", "ALLOWED", "TOTAL", "CELLS")
 	for i := range all {
 		v := &all[i]
 		state, as := stateText(v)
-		row := append(o.leadingCells(v.Namespace, v.Core), tableCell{v.Name, plain}, tableCell{numberText(v.Floor.Pods), plain}, tableCell{strconv.Itoa(v.Available), plain},
-			tableCell{strconv.Itoa(v.UnderWay), plain}, tableCell{strconv.Itoa(v.Allowed), plain}, tableCell{state, as})
-		if o.wide {
-			row = append(row, tableCell{strconv.Itoa(v.Total), plain}, tableCell{strconv.Itoa(len(v.Cells)), plain}, tableCell{v.Floor.Text(), plain},
-				tableCell{cmp.Or(v.Source, "-"), plain}, tableCell{cmp.Or(v.Policy, "-"), plain}, tableCell{age(o.now, v.Created), plain})
-		}
-		t.add(row...)
+		cells := []string{v.Name, numberText(v.Floor.Pods), strconv.Itoa(v.Available), strconv.Itoa(v.UnderWay), strconv.Itoa(v.Allowed), as.of(state)}
+		t.add(o.row(v.Namespace, v.Core, cells, strconv.Itoa(v.Total), strconv.Itoa(len(v.Cells)), v.Floor.Text(), cmp.Or(v.Source, "-"), cmp.Or(v.Policy, "-"),
+			age(o.now, v.Created))...)
 	}
 	return t
 }
@@ -150,7 +146,7 @@ func (f *statusFlags) writeEach(ctx context.Context, all []status.Protector, sta
 			return err
 		}
 	}
-	if f.format == "json" || f.format == "yaml" {
+	if !f.isTable() {
 		return write(&f.output, f.Out, protectorList{Protectors: all}, nil)
 	}
 	all, requesters = printable.Value(all), printable.Value(requesters)
@@ -159,7 +155,7 @@ func (f *statusFlags) writeEach(ctx context.Context, all []status.Protector, sta
 		denials, err := readDenials(ctx, states[at].core, all[i].Namespace, all[i].Name)
 		tree := statusTree{
 			Protector: &all[i], denials: printable.Value(denial.Group(denial.Since(denials, f.now().Add(-recentPeriod)))), denialsErr: err, requesters: requesters, showAll: f.wide(), now: f.now(),
-			width: widthOf(f.Out), coloured: f.coloured(f.Out),
+			width: widthOf(f.Out),
 		}
 		if _, err := fmt.Fprint(f.Out, tree.text()); err != nil {
 			return err

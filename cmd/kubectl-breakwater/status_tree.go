@@ -32,14 +32,13 @@ type statusTree struct {
 	// hideAuditHint omits the hint about the audit log.
 	hideAuditHint bool
 	// showAll shows all reservations.
-	showAll  bool
-	now      time.Time
-	width    int
-	coloured bool
+	showAll bool
+	now     time.Time
+	width   int
 }
 
 func (s *statusTree) text() string {
-	title := strong.apply(s.Namespace+"/"+s.Name, s.coloured)
+	title := strong.of(s.Namespace + "/" + s.Name)
 	if s.Core != "" {
 		title += " in core " + s.Core
 	}
@@ -51,14 +50,14 @@ func (s *statusTree) text() string {
 		from = append(from, "by "+s.Policy)
 	}
 	from = append(from, "created "+ago(s.now, s.Created))
-	head := title + "  " + soft.apply(strings.Join(from, ", "), s.coloured) + "\n"
+	head := title + "  " + soft.of(strings.Join(from, ", ")) + "\n"
 	root := &node{}
 	s.addNumbers(root)
 	s.addCells(root)
 	s.addDenials(root)
 	s.addSpread(root)
 	s.addConditions(root)
-	return head + s.gapsText() + s.verdictText() + s.expectationText() + s.decreaseText() + root.lines(s.width, s.coloured)
+	return head + s.gapsText() + s.verdictText() + s.expectationText() + s.decreaseText() + root.lines(s.width)
 }
 
 // decreaseText describes a requested decrease that has not taken effect, and how to confirm it.
@@ -67,7 +66,7 @@ func (s *statusTree) decreaseText() string {
 	if d == nil {
 		return ""
 	}
-	text := warn.apply(fmt.Sprintf("Decrease pending since %s: %s.", age(s.now, d.Since), d.Reason), s.coloured) + "\n" + s.indented(d.Summary()+".")
+	text := warn.of(fmt.Sprintf("Decrease pending since %s: %s.", age(s.now, d.Since), d.Reason)) + "\n" + s.indented(d.Summary()+".")
 	if d.IsHeld() {
 		text += s.indented("The floor stays in force. To confirm the decrease: " + brake.Command(s.Namespace, s.Name))
 	}
@@ -79,7 +78,7 @@ func (s *statusTree) expectationText() string {
 	if s.AboveExpected == 0 {
 		return ""
 	}
-	return bad.apply(fmt.Sprintf("Expects too few pods: %s available, and %d expected.", isOrAre(s.Available), s.Available-s.AboveExpected), s.coloured) + "\n" +
+	return bad.of(fmt.Sprintf("Expects too few pods: %s available, and %d expected.", isOrAre(s.Available), s.Available-s.AboveExpected)) + "\n" +
 		s.indented("The floor may be too low. The condition ExpectationBelowPods has the cause and the remedy.")
 }
 
@@ -87,7 +86,7 @@ func (s *statusTree) expectationText() string {
 func (s *statusTree) gapsText() (text string) {
 	for _, gap := range s.Gaps {
 		words, style := gapText(gap)
-		text += style.apply(strings.ToUpper(words[:1])+words[1:]+".", s.coloured) + "\n" + s.indented(s.MessageOf(gap.Condition()))
+		text += style.of(strings.ToUpper(words[:1])+words[1:]+".") + "\n" + s.indented(s.MessageOf(gap.Condition()))
 	}
 	return text
 }
@@ -101,17 +100,17 @@ func (s *statusTree) verdictText() string {
 		}
 		switch {
 		case s.AboveExpected > 0:
-			return warn.apply(word, s.coloured) + "\n"
+			return warn.of(word) + "\n"
 		case len(s.Gaps) > 0:
 			return word + "\n"
 		}
-		return good.apply(word, s.coloured) + "\n"
+		return good.of(word) + "\n"
 	}
 	why, do := denialAdvice(s.Protector)
 	if s.NeedsAllPods() {
-		return good.apply("Denies every removal, by design: its floor is all of its pods.", s.coloured) + "\n" + s.indented(why) + s.indented(do)
+		return good.of("Denies every removal, by design: its floor is all of its pods.") + "\n" + s.indented(why) + s.indented(do)
 	}
-	return bad.apply("Denies the next removal: "+s.Refuses+".", s.coloured) + "\n" + s.indented(why) + s.indented(do)
+	return bad.of("Denies the next removal: "+s.Refuses+".") + "\n" + s.indented(why) + s.indented(do)
 }
 
 func (s *statusTree) indented(sentence string) string {
@@ -120,7 +119,7 @@ func (s *statusTree) indented(sentence string) string {
 
 func (s *statusTree) addNumbers(root *node) {
 	line := func(name string, value, text string) {
-		root.add(tableCell{fmt.Sprintf("%-10s%5s", name, value), plain}, text)
+		root.add(fmt.Sprintf("%-10s%5s", name, value), text)
 	}
 	line("floor", numberText(s.Floor.Pods), s.Floor.Text())
 	line("available", strconv.Itoa(s.Available), fmt.Sprintf("of %s that its selector matches, by criterion %s", printable.Count(s.Total, "pod"), s.Criterion))
@@ -136,14 +135,14 @@ func (s *statusTree) addNumbers(root *node) {
 
 func (s *statusTree) addDenials(root *node) {
 	if s.denialsErr != nil {
-		root.add(tableCell{"recent denials", strong}, fmt.Sprintf("unknown: %v", s.denialsErr))
+		root.add(strong.of("recent denials"), fmt.Sprintf("unknown: %v", s.denialsErr))
 		return
 	}
 	if len(s.denials) == 0 {
-		root.add(tableCell{"recent denials", strong}, "none in the last hour, according to events")
+		root.add(strong.of("recent denials"), "none in the last hour, according to events")
 		return
 	}
-	all := root.add(tableCell{"recent denials", strong}, "in the last hour, according to events")
+	all := root.add(strong.of("recent denials"), "in the last hour, according to events")
 	for i := range s.denials[:min(len(s.denials), maxShown)] {
 		d := &s.denials[i]
 		word := "denied"
@@ -158,14 +157,14 @@ func (s *statusTree) addDenials(root *node) {
 			parts = append(parts, "asked by "+d.User)
 		}
 		parts = append(parts, podsText(d, 3), "last "+ago(s.now, d.Last))
-		all.add(tableCell{fmt.Sprintf("%s %s", countText(d), word), warn}, strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), ", "))
+		all.add(warn.of(fmt.Sprintf("%s %s", countText(d), word)), strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), ", "))
 	}
 	if slices.ContainsFunc(s.denials, func(d denial.Denial) bool { return d.User == removal.GarbageCollector && !d.Forced }) {
-		all.add(tableCell{"owner deleted", warn}, "the garbage collector removes pods whose owner was deleted or is being deleted: if that is an accident, create "+
+		all.add(warn.of("owner deleted"), "the garbage collector removes pods whose owner was deleted or is being deleted: if that is an accident, create "+
 			"the owner again; kubectl breakwater adopt, in the cell's cluster, shows which pods it can adopt")
 	}
 	if more := len(s.denials) - maxShown; more > 0 {
-		all.add(tableCell{"and " + printable.Count(more, "more group"), soft}, "kubectl breakwater denials")
+		all.add(soft.of("and "+printable.Count(more, "more group")), "kubectl breakwater denials")
 	}
 }
 
@@ -173,7 +172,7 @@ func (s *statusTree) addSpread(root *node) {
 	if s.Spread == nil {
 		return
 	}
-	spread := root.add(tableCell{"spread", strong}, strings.Join(append([]string{"over " + s.Spread.TopologyKey}, s.Spread.Limits()...), ", "))
+	spread := root.add(strong.of("spread"), strings.Join(append([]string{"over " + s.Spread.TopologyKey}, s.Spread.Limits()...), ", "))
 	limit := len(s.Spread.Domains)
 	if !s.showAll {
 		limit = min(limit, 2*maxShown)
@@ -191,8 +190,8 @@ func (s *statusTree) addSpread(root *node) {
 	if s.Spread.Unknown > 0 {
 		parts = append(parts, fmt.Sprintf("%d in no known domain", s.Spread.Unknown))
 	}
-	spread.add(tableCell{"pods", plain}, cmp.Or(strings.Join(parts, ", "), "none"))
-	spread.add(tableCell{"left", plain}, "at least "+printable.Count(s.Spread.LeftAfterLoss, "pod")+" if any one domain is lost")
+	spread.add("pods", cmp.Or(strings.Join(parts, ", "), "none"))
+	spread.add("left", "at least "+printable.Count(s.Spread.LeftAfterLoss, "pod")+" if any one domain is lost")
 }
 
 // addConditions adds the conditions last. A bad condition includes its message.
@@ -200,12 +199,12 @@ func (s *statusTree) addConditions(root *node) {
 	if len(s.Conditions) == 0 {
 		return
 	}
-	all := root.add(tableCell{"conditions", strong}, "")
+	all := root.add(strong.of("conditions"), "")
 	for _, c := range s.Conditions {
 		as, text := good, fmt.Sprintf("%s %s, since %s", c.Status, c.Reason, age(s.now, c.Since))
 		if !c.Good {
 			as, text = bad, text+": "+c.Message
 		}
-		all.add(tableCell{c.Type, as}, text)
+		all.add(as.of(c.Type), text)
 	}
 }

@@ -14,12 +14,12 @@ func (s *statusTree) addCells(root *node) {
 	if len(s.Cells) == 0 {
 		text = "no cell has counted its pods yet"
 	}
-	cells := root.add(tableCell{"cells", strong}, text)
+	cells := root.add(strong.of("cells"), text)
 	for i := range s.Cells {
 		s.addCell(cells, &s.Cells[i])
 	}
 	for _, name := range s.Uncounted {
-		cells.add(tableCell{name, soft}, "has never counted the protector's pods")
+		cells.add(soft.of(name), "has never counted the protector's pods")
 	}
 }
 
@@ -28,31 +28,34 @@ func (s *statusTree) addCell(cells *node, c *status.Contribution) {
 	if c.Heard != nil && !c.Stale {
 		parts = append(parts, "aggregator reported "+ago(s.now, *c.Heard))
 	}
-	one := cells.add(tableCell{c.Cell, strong}, strings.Join(parts, ", "))
+	head := strong
 	if c.Stale {
-		one.head.style = bad
-		one.add(tableCell{"STALE", bad}, s.staleText(c))
+		head = bad
+	}
+	one := cells.add(head.of(c.Cell), strings.Join(parts, ", "))
+	if c.Stale {
+		one.add(bad.of("STALE"), s.staleText(c))
 	}
 	if c.NoCell {
-		one.add(tableCell{"NO CELL", bad}, "The Cell does not exist, but its pods are still counted: create it again, or clear the entry (docs/concepts/topology.md).")
+		one.add(bad.of("NO CELL"), "The Cell does not exist, but its pods are still counted: create it again, or clear the entry (docs/concepts/topology.md).")
 	}
 	if text := c.DiscountText(); text != "" {
-		one.add(tableCell{c.Discount, warn}, text)
+		one.add(warn.of(c.Discount), text)
 	}
 	if text := c.WorthlessText(); text != "" {
-		one.add(tableCell{"COUNTS " + c.Worthless, bad}, text)
+		one.add(bad.of("COUNTS "+c.Worthless), text)
 	}
 	if c.FloorShare != nil {
-		one.add(tableCell{"share", plain}, floorShareText(c.FloorShare))
+		one.add("share", floorShareText(c.FloorShare))
 	}
 	if c.Refuses != "" && c.Refuses != s.Refuses {
-		one.add(tableCell{"denies here", warn}, c.Refuses)
+		one.add(warn.of("denies here"), c.Refuses)
 	}
 	for _, problem := range c.Problems {
-		one.add(tableCell{"problem", bad}, problem)
+		one.add(bad.of("problem"), problem)
 	}
 	if len(c.Retained) > 0 {
-		one.add(tableCell{"deleted, and still expected", warn}, strings.Join(c.Retained, ", "))
+		one.add(warn.of("deleted, and still expected"), strings.Join(c.Retained, ", "))
 	}
 	s.addReservations(one, c)
 }
@@ -92,16 +95,16 @@ func (s *statusTree) addReservations(one *node, c *status.Contribution) {
 	}
 	for _, r := range shown {
 		if r.Pod == "" {
-			one.add(tableCell{printable.Count(r.Count, "pod"), plain}, fmt.Sprintf("admitted %s to %s, merged: pod names are not kept", ago(s.now, r.Since), ago(s.now, *cmp.Or(r.Until, &r.Since))))
+			one.add(printable.Count(r.Count, "pod"), fmt.Sprintf("admitted %s to %s, merged: pod names are not kept", ago(s.now, r.Since), ago(s.now, *cmp.Or(r.Until, &r.Since))))
 			continue
 		}
-		one.add(tableCell{fmt.Sprintf("%-*s", widest, r.Pod), plain}, s.reservationText(&r))
+		one.add(fmt.Sprintf("%-*s", widest, r.Pod), s.reservationText(&r))
 	}
 	if more := len(c.Reservations) - len(shown); more > 0 {
-		one.add(tableCell{fmt.Sprintf("and %d more", more), soft}, "-o wide shows all")
+		one.add(soft.of(fmt.Sprintf("and %d more", more)), "-o wide shows all")
 	}
 	if len(c.Reservations) > 0 && s.requesters == nil && !s.hideAuditHint {
-		one.add(tableCell{"who asked", soft}, "not recorded with reservations; use --audit-log FILE of this cell's API server")
+		one.add(soft.of("who asked"), "not recorded with reservations; use --audit-log FILE of this cell's API server")
 	}
 }
 

@@ -1,66 +1,72 @@
 package main
 
 import (
+	"slices"
 	"strings"
-	"unicode/utf8"
+	"time"
 )
 
-// tableCell is a text in a table with its style.
-type tableCell struct {
-	text  string
-	style textStyle
-}
-
-// table is a list of rows, the first of which holds the headings.
+// table is a list of rows below headings.
 type table struct {
-	rows [][]tableCell
+	headings []string
+	rows     [][]string
 	// right holds the headings of right-aligned columns.
-	right map[string]bool
+	right []string
 }
 
-func newTable(headings ...string) *table {
-	t := &table{right: map[string]bool{}}
-	row := make([]tableCell, len(headings))
-	for i, heading := range headings {
-		row[i] = tableCell{heading, strong}
-	}
-	t.rows = append(t.rows, row)
-	return t
-}
+func newTable(headings ...string) *table { return &table{headings: headings} }
 
 // alignRight right-aligns these columns if they exist.
-func (t *table) alignRight(headings ...string) {
-	for _, heading := range headings {
-		t.right[heading] = true
-	}
-}
+func (t *table) alignRight(headings ...string) { t.right = headings }
 
-func (t *table) add(row ...tableCell) { t.rows = append(t.rows, row) }
+func (t *table) add(row ...string) { t.rows = append(t.rows, row) }
 
 // text formats the table with minimal column widths and two spaces between columns.
-func (t *table) text(coloured bool) string {
-	var widths []int
-	for _, row := range t.rows {
-		for i, c := range row {
-			if i == len(widths) {
-				widths = append(widths, 0)
-			}
-			widths[i] = max(widths[i], utf8.RuneCountInString(c.text))
+func (t *table) text() string {
+	widths := make([]int, len(t.headings))
+	title := make([]string, len(t.headings))
+	for i, heading := range t.headings {
+		title[i] = strong.of(heading)
+	}
+	rows := slices.Insert(slices.Clone(t.rows), 0, title)
+	for _, row := range rows {
+		for i, cell := range row {
+			widths[i] = max(widths[i], columnsOf(cell))
 		}
 	}
 	var b strings.Builder
-	for _, row := range t.rows {
+	for _, row := range rows {
 		line := ""
-		for i, c := range row {
-			gap := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(c.text))
-			switch {
-			case t.right[t.rows[0][i].text]:
-				line += gap + c.style.apply(c.text, coloured) + "  "
-			default:
-				line += c.style.apply(c.text, coloured) + gap + "  "
+		for i, cell := range row {
+			gap := strings.Repeat(" ", widths[i]-columnsOf(cell))
+			if slices.Contains(t.right, t.headings[i]) {
+				cell, gap = gap+cell, ""
 			}
+			line += cell + gap + "  "
 		}
 		b.WriteString(strings.TrimRight(line, " ") + "\n")
 	}
 	return b.String()
+}
+
+// tableOptions are the options that tables of several kinds share.
+type tableOptions struct {
+	// namespaces and cores add a column each.
+	namespaces, cores bool
+	wide              bool
+	now               time.Time
+}
+
+// row returns the cells of a row, or the headings. Those of wide follow in a wide table.
+func (o tableOptions) row(namespace, core string, cells []string, wide ...string) (row []string) {
+	if o.cores {
+		row = append(row, core)
+	}
+	if o.namespaces {
+		row = append(row, namespace)
+	}
+	if row = append(row, cells...); o.wide {
+		row = append(row, wide...)
+	}
+	return row
 }

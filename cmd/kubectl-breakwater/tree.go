@@ -7,25 +7,25 @@ import (
 
 // node is a line of a tree, with its children.
 type node struct {
-	head     tableCell
+	head     string
 	text     string
 	children []*node
 }
 
-func (n *node) add(head tableCell, text string) *node {
+func (n *node) add(head, text string) *node {
 	child := &node{head: head, text: text}
 	n.children = append(n.children, child)
 	return child
 }
 
 // lines draws the children of a node. It wraps texts at width; 0 disables wrapping.
-func (n *node) lines(width int, coloured bool) string {
+func (n *node) lines(width int) string {
 	var b strings.Builder
-	n.draw(&b, "", width, coloured)
+	n.draw(&b, "", width)
 	return b.String()
 }
 
-func (n *node) draw(b *strings.Builder, prefix string, width int, coloured bool) {
+func (n *node) draw(b *strings.Builder, prefix string, width int) {
 	for i, child := range n.children {
 		branch, below := "├─ ", "│  "
 		if i == len(n.children)-1 {
@@ -37,32 +37,28 @@ func (n *node) draw(b *strings.Builder, prefix string, width int, coloured bool)
 		} else {
 			rest += "   "
 		}
-		child.line(b, prefix+branch, rest, width, coloured)
-		child.draw(b, prefix+below, width, coloured)
+		child.line(b, prefix+branch, rest, width)
+		child.draw(b, prefix+below, width)
 	}
 }
 
 // line draws the node itself: its head, and its wrapped text next to it.
-func (n *node) line(b *strings.Builder, first, rest string, width int, coloured bool) {
-	head := utf8.RuneCountInString(n.head.text)
-	if head > 0 && n.text != "" {
-		head += 2
+func (n *node) line(b *strings.Builder, first, rest string, width int) {
+	head := n.head
+	switch {
+	case n.text == "":
+		head = strings.TrimRight(head, " ")
+	case head != "":
+		head += "  "
 	}
 	room := 0
 	if width > 0 {
 		room = max(24, width-utf8.RuneCountInString(rest))
 	}
-	for i, line := range wrap(n.text, room, head+utf8.RuneCountInString(first)-utf8.RuneCountInString(rest)) {
-		switch {
-		case i > 0:
-			b.WriteString(soft.apply(rest, coloured) + line + "\n")
-		case n.head.text == "":
-			b.WriteString(soft.apply(first, coloured) + line + "\n")
-		case line == "":
-			b.WriteString(soft.apply(first, coloured) + n.head.style.apply(strings.TrimRight(n.head.text, " "), coloured) + "\n")
-		default:
-			b.WriteString(soft.apply(first, coloured) + n.head.style.apply(n.head.text, coloured) + "  " + line + "\n")
-		}
+	begin := soft.of(first) + head
+	for _, line := range wrap(n.text, room, columnsOf(begin)-utf8.RuneCountInString(rest)) {
+		b.WriteString(begin + line + "\n")
+		begin = soft.of(rest)
 	}
 }
 
@@ -73,12 +69,8 @@ func wrap(text string, width, used int) []string {
 		return []string{text}
 	}
 	var lines []string
-	line := ""
+	line, room := "", width-used
 	for word := range strings.FieldsSeq(text) {
-		room := width
-		if len(lines) == 0 {
-			room -= used
-		}
 		switch {
 		case line == "":
 			line = word
@@ -86,7 +78,7 @@ func wrap(text string, width, used int) []string {
 			line += " " + word
 		default:
 			lines = append(lines, line)
-			line = word
+			line, room = word, width
 		}
 	}
 	return append(lines, line)

@@ -109,14 +109,17 @@ func (f *watchFlags) draw(ctx context.Context, b *watchState, in, out *os.File) 
 		waitForQuit(in)
 		cancel()
 	}()
-	coloured := f.coloured(out)
 	for {
 		began := time.Now()
 		width, height, err := term.GetSize(int(out.Fd()))
 		if err != nil {
 			return err
 		}
-		if _, err := io.WriteString(out, screenText(b.frame(width, height, coloured, f.now()))); err != nil {
+		screen := screenText(b.frame(width, height, f.now()))
+		if !f.coloured(out) {
+			screen = withoutStyles(screen)
+		}
+		if _, err := io.WriteString(out, screen); err != nil {
 			return err
 		}
 		if !sleep(ctx, interval(frameInterval, time.Since(began))) {

@@ -50,40 +50,40 @@ func (b *watchState) changes(printed map[string]string, now time.Time) (lines []
 }
 
 // frame returns the lines for a terminal of that size.
-func (b *watchState) frame(width, height int, coloured bool, now time.Time) []string {
+func (b *watchState) frame(width, height int, now time.Time) []string {
 	s := b.view(now)
 	title := "kubectl breakwater watch"
 	if b.scope.namespace != "" {
 		title += "  " + b.scope.namespace
 	}
 	end := now.Format("15:04:05") + "  q quits"
-	lines := []string{strong.apply(clip(title, width), coloured)}
+	lines := []string{strong.of(clip(title, width))}
 	if gap := width - utf8.RuneCountInString(title) - len(end); gap > 0 {
-		lines[0] += strings.Repeat(" ", gap) + soft.apply(end, coloured)
+		lines[0] += strings.Repeat(" ", gap) + soft.of(end)
 	}
 	for _, watchError := range s.watchErrors {
-		lines = append(lines, bad.apply(clip(watchError, width), coloured))
+		lines = append(lines, bad.of(clip(watchError, width)))
 	}
 	lines = append(lines, "")
 	if b.scope.name != "" {
 		for i := range s.protectors {
-			lines = append(lines, fitLines(width, coloured, func(coloured bool) string { return protectorView(&s, &s.protectors[i], width, coloured, now) })...)
+			lines = append(lines, fitLines(width, protectorView(&s, &s.protectors[i], width, now))...)
 		}
 	} else {
-		lines = append(lines, b.overview(&s, width, height-len(lines), coloured, now)...)
+		lines = append(lines, b.overview(&s, width, height-len(lines), now)...)
 	}
 	return lines[:min(len(lines), max(1, height))]
 }
 
-func protectorView(s *watchView, v *status.Protector, width int, coloured bool, now time.Time) string {
-	tree := statusTree{Protector: v, denials: s.denials, now: now, width: width, coloured: coloured, hideAuditHint: true}
+func protectorView(s *watchView, v *status.Protector, width int, now time.Time) string {
+	tree := statusTree{Protector: v, denials: s.denials, now: now, width: width, hideAuditHint: true}
 	title, rest, _ := strings.Cut(tree.text(), "\n")
-	legend := soft.apply(clip("█ stay  ▒ being removed  · not available  | floor", width), coloured)
-	return title + "\n" + availabilityBar(v, width, coloured) + "\n" + legend + "\n" + rest
+	legend := soft.of(clip("█ stay  ▒ being removed  · not available  | floor", width))
+	return title + "\n" + availabilityBar(v, width) + "\n" + legend + "\n" + rest
 }
 
 // availabilityBar draws available pods (█), those whose removal is under way (▒), unavailable pods (·), and the position of the floor (|).
-func availabilityBar(v *status.Protector, width int, coloured bool) string {
+func availabilityBar(v *status.Protector, width int) string {
 	whole := max(v.Total, v.Available)
 	if v.Floor.Pods != nil {
 		whole = max(whole, *v.Floor.Pods)
@@ -104,14 +104,14 @@ func availabilityBar(v *status.Protector, width int, coloured bool) string {
 		as = bad
 	}
 	if v.Floor.Pods == nil {
-		return as.apply(string(text), coloured)
+		return as.of(string(text))
 	}
 	floor := min(column(*v.Floor.Pods), len(text))
-	return as.apply(string(text[:floor]), coloured) + strong.apply("|", coloured) + as.apply(string(text[floor:]), coloured)
+	return as.of(string(text[:floor])) + strong.of("|") + as.of(string(text[floor:]))
 }
 
 // overview returns a table of the protectors that fit, and the most recent denials.
-func (b *watchState) overview(s *watchView, width, height int, coloured bool, now time.Time) []string {
+func (b *watchState) overview(s *watchView, width, height int, now time.Time) []string {
 	if len(s.protectors) == 0 {
 		return []string{"No PodProtectors yet."}
 	}
@@ -119,30 +119,31 @@ func (b *watchState) overview(s *watchView, width, height int, coloured bool, no
 	below := min(len(s.denials), max(0, height/3))
 	room := max(1, height-below-4)
 	shown := s.protectors[:min(len(s.protectors), room)]
-	lines := fitLines(width, coloured, protectorTable(shown, o).text)
+	lines := fitLines(width, protectorTable(shown, o).text())
 	if more := len(s.protectors) - len(shown); more > 0 {
-		lines = append(lines, soft.apply(clip(fmt.Sprintf("and %d more, with more budget", more), width), coloured))
+		lines = append(lines, soft.of(clip(fmt.Sprintf("and %d more, with more budget", more), width)))
 	}
 	if below > 0 {
 		lines = append(lines, "")
-		lines = append(lines, fitLines(width, coloured, denialTable(s.denials[:below], o).text)...)
+		lines = append(lines, fitLines(width, denialTable(s.denials[:below], o).text())...)
 	}
 	return lines
 }
 
-// fitLines returns the lines of a text, truncated to the width of the terminal. Truncated text has no color codes, which could be cut.
-func fitLines(width int, coloured bool, text func(coloured bool) string) []string {
-	lines := strings.Split(strings.TrimRight(text(false), "\n"), "\n")
-	if !slices.ContainsFunc(lines, func(line string) bool { return utf8.RuneCountInString(line) > width }) {
-		return strings.Split(strings.TrimRight(text(coloured), "\n"), "\n")
+// fitLines returns the lines of a text, truncated to the width of the terminal. Truncated text has no styles, which could be cut.
+func fitLines(width int, text string) []string {
+	text = strings.TrimRight(text, "\n")
+	if lines := strings.Split(text, "\n"); !slices.ContainsFunc(lines, func(line string) bool { return columnsOf(line) > width }) {
+		return lines
 	}
+	lines := strings.Split(withoutStyles(text), "\n")
 	for i := range lines {
 		lines[i] = clip(lines[i], width)
 	}
 	return lines
 }
 
-// clip truncates a text without color codes to width characters.
+// clip truncates a text without styles to width characters.
 func clip(text string, width int) string {
 	if utf8.RuneCountInString(text) <= width {
 		return text

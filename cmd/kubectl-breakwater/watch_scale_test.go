@@ -27,7 +27,7 @@ func newHugeState(protectors, reservations int) (*watchState, time.Time) {
 
 func TestThousandsOfProtectorsFitScreen(t *testing.T) {
 	b, now := newHugeState(2000, 0)
-	lines := b.frame(160, 50, false, now)
+	lines := b.frame(160, 50, now)
 	if len(lines) > 50 || !strings.Contains(strings.Join(lines, "\n"), "more, with more budget") {
 		t.Errorf("frame has %d lines:\n%s", len(lines), strings.Join(lines, "\n"))
 	}
@@ -64,7 +64,7 @@ func TestStatusShowsShares(t *testing.T) {
 func BenchmarkFrameOfThousandsOfProtectors(b *testing.B) {
 	board, now := newHugeState(2000, 5)
 	for b.Loop() {
-		board.frame(160, 50, true, now)
+		board.frame(160, 50, now)
 	}
 }
 

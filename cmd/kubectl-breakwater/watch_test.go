@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unicode/utf8"
 
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -91,13 +90,13 @@ func TestFramesFitTheTerminal(t *testing.T) {
 	for _, of := range []scope{{}, {namespace: "shop"}, {"shop", "web-a"}} {
 		b, now := newTestState(of, 5, -3, 0, 12, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1)
 		for _, size := range [][2]int{{160, 50}, {80, 24}, {60, 10}, {20, 5}, {1, 1}} {
-			lines := b.frame(size[0], size[1], false, now)
+			lines := b.frame(size[0], size[1], now)
 			if len(lines) > size[1] {
 				t.Errorf("%v: %d lines in %v", of, len(lines), size)
 			}
 			for _, line := range lines {
-				if utf8.RuneCountInString(line) > size[0] {
-					t.Errorf("%v: a line of %d in %v: %q", of, utf8.RuneCountInString(line), size, line)
+				if columnsOf(line) > size[0] {
+					t.Errorf("%v: a line of %d in %v: %q", of, columnsOf(line), size, line)
 				}
 			}
 		}
@@ -106,7 +105,7 @@ func TestFramesFitTheTerminal(t *testing.T) {
 
 func TestWatchSortsByBudget(t *testing.T) {
 	b, now := newTestState(scope{namespace: "shop"}, 5, -3, 0, 12)
-	text := strings.Join(b.frame(100, 40, false, now), "\n")
+	text := withoutStyles(strings.Join(b.frame(100, 40, now), "\n"))
 	at := func(word string) int { return strings.Index(text, word) }
 	if at("web-b") < 0 || at("web-b") > at("web-c") || at("web-c") > at("web-a") || at("web-a") > at("web-d") {
 		t.Errorf("not in the order of budgets:\n%s", text)
@@ -120,7 +119,7 @@ func TestWatchReportsErrorsUntilResolved(t *testing.T) {
 	b.changes(printed, now)
 	b.recordError("", "PodProtectors", io.ErrUnexpectedEOF)
 	wantWords(t, strings.Join(b.changes(printed, now), "\n"), "cannot watch PodProtectors: unexpected EOF")
-	wantWords(t, strings.Join(b.frame(80, 24, false, now), "\n"), "cannot watch PodProtectors: unexpected EOF", "web-a")
+	wantWords(t, strings.Join(b.frame(80, 24, now), "\n"), "cannot watch PodProtectors: unexpected EOF", "web-a")
 	b.record("", "PodProtectors", &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "new"}}, false)
 	wantWords(t, strings.Join(b.changes(printed, now), "\n"), "resolved: cannot watch PodProtectors", "shop/new available 0 floor ?")
 	if lines := b.changes(printed, now); len(lines) > 0 {
@@ -131,7 +130,7 @@ func TestWatchReportsErrorsUntilResolved(t *testing.T) {
 func TestAvailabilityBar(t *testing.T) {
 	b, now := newTestState(scope{"shop", "web-a"}, -10)
 	v := b.view(now).protectors[0]
-	if got := availabilityBar(&v, 42, false); got != "██████████··········|····················" {
+	if got := withoutStyles(availabilityBar(&v, 42)); got != "██████████··········|····················" {
 		t.Errorf("%q", got)
 	}
 }
