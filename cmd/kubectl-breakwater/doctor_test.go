@@ -11,7 +11,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 	"github.com/breakwater-k8s/breakwater/internal/cli"
-	"github.com/breakwater-k8s/breakwater/internal/diagnose/doctor"
+	"github.com/breakwater-k8s/breakwater/internal/plugin/doctor/findings"
 )
 
 // runDoctor runs doctor, and returns its output and exit code.
@@ -84,10 +84,10 @@ func TestDoctorWithoutProblems(t *testing.T) {
 		t.Fatalf("exit code %d, want 0 or 1: %s\n%s", code, errOut, out)
 	}
 	result := struct {
-		Verdict  doctor.Verdict
-		Findings []doctor.Finding
+		Verdict  findings.Verdict
+		Findings []findings.Finding
 	}{}
-	if err := json.Unmarshal([]byte(out), &result); err != nil || result.Verdict != doctor.OK {
+	if err := json.Unmarshal([]byte(out), &result); err != nil || result.Verdict != findings.OK {
 		t.Fatalf("findings cannot be parsed: %v: %+v", err, result)
 	}
 	seen := map[string]int{}

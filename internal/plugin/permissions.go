@@ -8,11 +8,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/breakwater-k8s/breakwater/internal/diagnose/doctor"
+	"github.com/breakwater-k8s/breakwater/internal/plugin/doctor/findings"
 )
 
 // IsAllowed reports whether an account, or the user, has a permission in all namespaces.
-func IsAllowed(ctx context.Context, client kubernetes.Interface, right *doctor.Permission) (bool, error) {
+func IsAllowed(ctx context.Context, client kubernetes.Interface, right *findings.Permission) (bool, error) {
 	resource, sub, _ := strings.Cut(right.Resource, "/")
 	attributes := &authorizationv1.ResourceAttributes{Verb: right.Verb, Group: right.Group, Resource: resource, Subresource: sub}
 	if right.Account == "" {

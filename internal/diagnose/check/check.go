@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/diagnose/doctor"
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/status"
 )
 
 // Finding is the result of one check.
@@ -128,7 +128,7 @@ func (c *Checker) checkCells(ctx context.Context) []Finding {
 	}
 	var all []Finding
 	for i := range list.Items {
-		all = append(all, Finding{"Cell " + list.Items[i].Name, doctor.CellProblem(&list.Items[i])})
+		all = append(all, Finding{"Cell " + list.Items[i].Name, status.CellProblem(&list.Items[i])})
 	}
 	return all
 }

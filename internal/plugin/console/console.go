@@ -26,8 +26,8 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/console"
-	"github.com/breakwater-k8s/breakwater/internal/diagnose/doctor"
 	"github.com/breakwater-k8s/breakwater/internal/plugin"
+	"github.com/breakwater-k8s/breakwater/internal/plugin/doctor/findings"
 )
 
 type consoleFlags struct {
@@ -137,7 +137,7 @@ func requireConsolePermissions(ctx context.Context, c plugin.Core) error {
 	var missing []string
 	for _, resource := range []string{"podprotectors", "cells"} {
 		for _, verb := range []string{"list", "watch"} {
-			allowed, err := plugin.IsAllowed(ctx, clientset, &doctor.Permission{Verb: verb, Group: "breakwater.dev", Resource: resource})
+			allowed, err := plugin.IsAllowed(ctx, clientset, &findings.Permission{Verb: verb, Group: "breakwater.dev", Resource: resource})
 			if err != nil {
 				return c.WithRemedy(err)
 			}

@@ -11,12 +11,12 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/check"
-	"github.com/breakwater-k8s/breakwater/internal/diagnose/doctor"
 	"github.com/breakwater-k8s/breakwater/internal/plugin"
+	"github.com/breakwater-k8s/breakwater/internal/plugin/doctor/findings"
 )
 
 // readCell reads the state of the cluster of a cell.
-func (f *doctorFlags) readCell(ctx context.Context, c doctor.Cell, cores plugin.CoreFuture) doctor.Cell {
+func (f *doctorFlags) readCell(ctx context.Context, c findings.Cell, cores plugin.CoreFuture) findings.Cell {
 	at, err := f.Clusters.Cell(ctx, c.Name, cores)
 	if err != nil {
 		c.ConnectErr = err
@@ -31,7 +31,7 @@ func (f *doctorFlags) readCell(ctx context.Context, c doctor.Cell, cores plugin.
 		return c
 	}
 	c.UsesCellKubeconfig = at.Source == plugin.FromSecret
-	wanted := doctor.UserPermissions(false)
+	wanted := findings.UserPermissions(false)
 	if c.UsesCellKubeconfig {
 		wanted = nil
 	}
@@ -46,18 +46,18 @@ func (f *doctorFlags) readCell(ctx context.Context, c doctor.Cell, cores plugin.
 		func() { c.Pods = readResult(readComponentPods(ctx, at.Config)) },
 		func() { c.Permissions = readResult(readPermissions(ctx, at.Config, false, wanted)) },
 	)
-	namespace := doctor.ReviewedNamespace(&c)
+	namespace := findings.ReviewedNamespace(&c)
 	checker := &check.Checker{Namespace: namespace}
 	plugin.RunConcurrently(
 		func() { c.EvictionAnswer = evictMissingPod(ctx, client, namespace) },
 		func() {
-			c.Hooks = requestEach(doctor.RemovalWebhooks(c.Name, c.Configurations.Value), func(hook *admissionregistrationv1.ValidatingWebhook) doctor.Hook {
-				return inspectWebhook(ctx, hook.Name, doctor.RemovalReviews, &hook.ClientConfig, func() error { return checker.CallWebhook(ctx, hook) })
+			c.Hooks = requestEach(findings.RemovalWebhooks(c.Name, c.Configurations.Value), func(hook *admissionregistrationv1.ValidatingWebhook) findings.Hook {
+				return inspectWebhook(ctx, hook.Name, findings.RemovalReviews, &hook.ClientConfig, func() error { return checker.CallWebhook(ctx, hook) })
 			})
 		},
 		func() {
-			c.Scheduling = requestEach(webhookconfig.SchedulingWebhooks(c.Name, c.Mutating.Value), func(hook *admissionregistrationv1.MutatingWebhook) doctor.Hook {
-				return inspectWebhook(ctx, hook.Name, doctor.SchedulingReviews, &hook.ClientConfig, func() error { return checker.CallSchedulingWebhook(ctx, hook) })
+			c.Scheduling = requestEach(webhookconfig.SchedulingWebhooks(c.Name, c.Mutating.Value), func(hook *admissionregistrationv1.MutatingWebhook) findings.Hook {
+				return inspectWebhook(ctx, hook.Name, findings.SchedulingReviews, &hook.ClientConfig, func() error { return checker.CallSchedulingWebhook(ctx, hook) })
 			})
 		},
 	)

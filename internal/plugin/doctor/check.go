@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/check"
-	"github.com/breakwater-k8s/breakwater/internal/diagnose/doctor"
 	"github.com/breakwater-k8s/breakwater/internal/plugin"
+	"github.com/breakwater-k8s/breakwater/internal/plugin/doctor/findings"
 )
 
 const (
@@ -90,7 +90,7 @@ type preCheck struct {
 func preChecks(ctx context.Context, config *rest.Config) []preCheck {
 	all := []preCheck{{Finding: check.Finding{What: "API server"}}, {Finding: check.Finding{What: "clock"}}}
 	clientset, err := kubernetes.NewForConfig(config)
-	var clock doctor.Clock
+	var clock findings.Clock
 	if err == nil {
 		clock, err = measureClock(ctx, config)
 	}
@@ -142,7 +142,7 @@ func installProblem(ctx context.Context, clientset kubernetes.Interface) string 
 	wanted := check.InstalledResources()
 	missing, errs := make([]string, len(wanted)), make([]error, len(wanted))
 	plugin.ForEachConcurrently(wanted, func(i int, one schema.GroupResource) {
-		allowed, err := plugin.IsAllowed(ctx, clientset, &doctor.Permission{Verb: "create", Group: one.Group, Resource: one.Resource})
+		allowed, err := plugin.IsAllowed(ctx, clientset, &findings.Permission{Verb: "create", Group: one.Group, Resource: one.Resource})
 		if errs[i] = err; err == nil && !allowed {
 			missing[i] = one.Resource
 		}

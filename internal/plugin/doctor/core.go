@@ -14,15 +14,15 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/cli/finalizers"
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/denial"
-	"github.com/breakwater-k8s/breakwater/internal/diagnose/doctor"
 	"github.com/breakwater-k8s/breakwater/internal/plugin"
+	"github.com/breakwater-k8s/breakwater/internal/plugin/doctor/findings"
 )
 
 // maxDenialAge is the age up to which denials are read to find deleted protectors.
 const maxDenialAge = 5 * time.Minute
 
-func (f *doctorFlags) readCore(ctx context.Context, c plugin.Core) doctor.Core {
-	found := doctor.Core{Name: c.Name}
+func (f *doctorFlags) readCore(ctx context.Context, c plugin.Core) findings.Core {
+	found := findings.Core{Name: c.Name}
 	if found.Clock = readResult(measureClock(ctx, c.Config)); found.Clock.Err != nil {
 		return found
 	}
@@ -38,7 +38,7 @@ func (f *doctorFlags) readCore(ctx context.Context, c plugin.Core) doctor.Core {
 		func() { found.Terminating = readResult(readHeldObjects(ctx, c)) },
 		func() { found.Pods = readResult(readComponentPods(ctx, c.Config)) },
 		func() {
-			found.Permissions = readResult(readPermissions(ctx, c.Config, true, doctor.UserPermissions(true)))
+			found.Permissions = readResult(readPermissions(ctx, c.Config, true, findings.UserPermissions(true)))
 		},
 		func() { found.Validating = readResult(plugin.WebhookConfigurations(ctx, c.Config)) },
 		func() { found.Mutating = readResult(mutatingConfigurations(ctx, c.Config)) },
@@ -67,7 +67,7 @@ func readProtectors(ctx context.Context, c plugin.Core) (all []v1alpha1.PodProte
 }
 
 // readHeldObjects returns deleted objects that wait for a finalizer of Breakwater.
-func readHeldObjects(ctx context.Context, c plugin.Core) (all []doctor.TerminatingObject, err error) {
+func readHeldObjects(ctx context.Context, c plugin.Core) (all []findings.TerminatingObject, err error) {
 	client, err := metadata.NewForConfig(c.Config)
 	if err != nil {
 		return nil, err
@@ -78,7 +78,7 @@ func readHeldObjects(ctx context.Context, c plugin.Core) (all []doctor.Terminati
 	}
 	for i := range found {
 		if found[i].IsDeleted() {
-			all = append(all, doctor.TerminatingObject{Name: found[i].Name(), Deleted: found[i].Object.DeletionTimestamp.Time, Finalizers: found[i].Finalizers})
+			all = append(all, findings.TerminatingObject{Name: found[i].Name(), Deleted: found[i].Object.DeletionTimestamp.Time, Finalizers: found[i].Finalizers})
 		}
 	}
 	return all, nil
@@ -89,7 +89,7 @@ func readComponentPods(ctx context.Context, config *rest.Config) ([]corev1.Pod, 
 	if err != nil {
 		return nil, err
 	}
-	list, err := client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: doctor.LabelPartOf + "=" + doctor.PartOfBreakwater})
+	list, err := client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: findings.LabelPartOf + "=" + findings.PartOfBreakwater})
 	if err != nil {
 		return nil, plugin.WithRemedy(config, err)
 	}

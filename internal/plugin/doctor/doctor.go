@@ -13,8 +13,8 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/internal/cli"
 	"github.com/breakwater-k8s/breakwater/internal/core/printable"
-	"github.com/breakwater-k8s/breakwater/internal/diagnose/doctor"
 	"github.com/breakwater-k8s/breakwater/internal/plugin"
+	"github.com/breakwater-k8s/breakwater/internal/plugin/doctor/findings"
 )
 
 type doctorFlags struct {
@@ -60,17 +60,17 @@ The exit code is 0 without problems, 1 with a problem, and 2 without problems if
 	f.Output.Bind(command)
 	flags := command.Flags()
 	flags.StringArrayVar(&f.cells, "cell", nil, "check only the cluster of this `cell`, and the core clusters; may be repeated")
-	flags.StringSliceVar(&f.checks, "check", nil, "run only these `checks`: "+strings.Join(doctor.Checks(), ", "))
+	flags.StringSliceVar(&f.checks, "check", nil, "run only these `checks`: "+strings.Join(findings.Checks(), ", "))
 	flags.DurationVar(&f.timeout, "timeout", 10*time.Second, "timeout of all checks, which run concurrently; a cluster that does not answer within --request-timeout (5s) ends its own checks")
 	_ = command.RegisterFlagCompletionFunc("cell", p.CompleteCells)
-	_ = command.RegisterFlagCompletionFunc("check", cobra.FixedCompletions(doctor.Checks(), cobra.ShellCompDirectiveNoFileComp))
+	_ = command.RegisterFlagCompletionFunc("check", cobra.FixedCompletions(findings.Checks(), cobra.ShellCompDirectiveNoFileComp))
 	return command
 }
 
 // diagnosis is the JSON form of findings.
 type diagnosis struct {
-	Verdict  doctor.Verdict   `json:"verdict"`
-	Findings []doctor.Finding `json:"findings"`
+	Verdict  findings.Verdict   `json:"verdict"`
+	Findings []findings.Finding `json:"findings"`
 }
 
 func (f *doctorFlags) run(ctx context.Context) error {
@@ -78,33 +78,33 @@ func (f *doctorFlags) run(ctx context.Context) error {
 		return err
 	}
 	for _, name := range f.checks {
-		if !slices.Contains(doctor.Checks(), name) {
-			return cli.ExitError{Code: exitIncomplete, Err: fmt.Errorf("--check %q: want some of %s", name, strings.Join(doctor.Checks(), ", "))}
+		if !slices.Contains(findings.Checks(), name) {
+			return cli.ExitError{Code: exitIncomplete, Err: fmt.Errorf("--check %q: want some of %s", name, strings.Join(findings.Checks(), ", "))}
 		}
 	}
 	reading, err := f.read(ctx)
 	if err != nil {
 		return cli.ExitError{Code: exitIncomplete, Err: err}
 	}
-	all := doctor.OfChecks(doctor.Judge(reading), f.checks)
-	doctor.SortByVerdict(all)
-	worst := doctor.Worst(all)
+	all := findings.OfChecks(findings.Judge(reading), f.checks)
+	findings.SortByVerdict(all)
+	worst := findings.Worst(all)
 	if err := plugin.Write(&f.Output, f.Out, diagnosis{worst, all}, func(d diagnosis) string { return f.findings(d.Findings) }); err != nil {
 		return err
 	}
 	switch worst {
-	case doctor.Problem:
+	case findings.Problem:
 		return cli.ExitError{Code: exitProblem, Err: fmt.Errorf("problems found (%s)", verdictCounts(all))}
-	case doctor.Unknown:
+	case findings.Unknown:
 		return cli.ExitError{Code: exitIncomplete, Err: fmt.Errorf("some checks could not be completed (%s)", verdictCounts(all))}
 	}
 	return nil
 }
 
 // verdictCounts counts verdicts, from worst to best.
-func verdictCounts(all []doctor.Finding) string {
+func verdictCounts(all []findings.Finding) string {
 	var parts []string
-	for _, v := range []doctor.Verdict{doctor.Problem, doctor.Unknown, doctor.Warning, doctor.OK} {
+	for _, v := range []findings.Verdict{findings.Problem, findings.Unknown, findings.Warning, findings.OK} {
 		n := 0
 		for i := range all {
 			if all[i].Verdict == v {
@@ -119,12 +119,12 @@ func verdictCounts(all []doctor.Finding) string {
 }
 
 // findings formats the findings that are not OK, with remedies, and missing permissions once for each cluster. With -o wide it formats all.
-func (f *doctorFlags) findings(all []doctor.Finding) string {
+func (f *doctorFlags) findings(all []findings.Finding) string {
 	shown, passed := slices.Clone(all), 0
 	if !f.Wide() {
-		shown = slices.DeleteFunc(shown, func(one doctor.Finding) bool { return one.Verdict == doctor.OK })
+		shown = slices.DeleteFunc(shown, func(one findings.Finding) bool { return one.Verdict == findings.OK })
 		passed = len(all) - len(shown)
-		shown = doctor.MergeForbidden(shown)
+		shown = findings.MergeForbidden(shown)
 	}
 	text := ""
 	for i := range shown {
@@ -136,8 +136,8 @@ func (f *doctorFlags) findings(all []doctor.Finding) string {
 	return text
 }
 
-func (f *doctorFlags) finding(one *doctor.Finding) string {
-	as := map[doctor.Verdict]plugin.Style{doctor.OK: plugin.Good, doctor.Warning: plugin.Warn, doctor.Unknown: plugin.Warn, doctor.Problem: plugin.Bad}[one.Verdict]
+func (f *doctorFlags) finding(one *findings.Finding) string {
+	as := map[findings.Verdict]plugin.Style{findings.OK: plugin.Good, findings.Warning: plugin.Warn, findings.Unknown: plugin.Warn, findings.Problem: plugin.Bad}[one.Verdict]
 	const indent = "  "
 	text := as.Of(strings.ToUpper(string(one.Verdict))) + "  " + plugin.Strong.Of(one.Where+": "+one.Check) + "\n"
 	lines := []string{one.Found}

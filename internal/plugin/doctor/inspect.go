@@ -5,23 +5,23 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/breakwater-k8s/breakwater/internal/diagnose/doctor"
 	"github.com/breakwater-k8s/breakwater/internal/plugin"
+	"github.com/breakwater-k8s/breakwater/internal/plugin/doctor/findings"
 	"github.com/breakwater-k8s/breakwater/internal/telemetry/version"
 )
 
 // read reads the state of all clusters concurrently, until the timeout. Cells that are known without a core do not wait for it.
-func (f *doctorFlags) read(ctx context.Context) (*doctor.Inspection, error) {
+func (f *doctorFlags) read(ctx context.Context) (*findings.Inspection, error) {
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
-	r := &doctor.Inspection{Version: version.String()}
+	r := &findings.Inspection{Version: version.String()}
 	var err error
 	if r.Definitions, err = ownDefinitions(); err != nil {
 		return nil, err
 	}
 	cores := f.Clusters.StartCores(ctx)
-	cells := &cellReadings{started: map[string]*doctor.Cell{}, read: func(name string) doctor.Cell {
-		return f.readCell(ctx, doctor.Cell{Name: name}, cores)
+	cells := &cellReadings{started: map[string]*findings.Cell{}, read: func(name string) findings.Cell {
+		return f.readCell(ctx, findings.Cell{Name: name}, cores)
 	}}
 	here := ""
 	if cells.start(f.cells...); len(f.cells) == 0 {
@@ -38,7 +38,7 @@ func (f *doctorFlags) read(ctx context.Context) (*doctor.Inspection, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.Cores = make([]doctor.Core, len(found))
+	r.Cores = make([]findings.Core, len(found))
 	plugin.ForEachConcurrently(found, func(i int, c plugin.Core) {
 		r.Cores[i] = f.readCore(ctx, c)
 		for j := 0; len(f.cells) == 0 && j < len(r.Cores[i].Cells.Value); j++ {
@@ -49,7 +49,7 @@ func (f *doctorFlags) read(ctx context.Context) (*doctor.Inspection, error) {
 	cells.running.Wait()
 	r.Cells = f.cellsToCheck(r.Cores)
 	if len(r.Cells) == 0 && here != "" { // no core reports Cells
-		r.Cells = []doctor.Cell{{Name: here}}
+		r.Cells = []findings.Cell{{Name: here}}
 	}
 	for i := range r.Cells {
 		namespaces := r.Cells[i].Namespaces
@@ -62,10 +62,10 @@ func (f *doctorFlags) read(ctx context.Context) (*doctor.Inspection, error) {
 
 // cellReadings reads the clusters of cells while more cells become known.
 type cellReadings struct {
-	read    func(name string) doctor.Cell
+	read    func(name string) findings.Cell
 	running sync.WaitGroup
 	mutex   sync.Mutex
-	started map[string]*doctor.Cell
+	started map[string]*findings.Cell
 }
 
 // start starts to read each cell, unless it is being read.
@@ -74,7 +74,7 @@ func (r *cellReadings) start(names ...string) {
 	defer r.mutex.Unlock()
 	for _, name := range names {
 		if r.started[name] == nil {
-			cell := &doctor.Cell{}
+			cell := &findings.Cell{}
 			r.started[name] = cell
 			r.running.Go(func() { *cell = r.read(name) })
 		}
@@ -82,16 +82,16 @@ func (r *cellReadings) start(names ...string) {
 }
 
 // cellsToCheck returns the cells to check: those of the flags, or all Cells of the cores.
-func (f *doctorFlags) cellsToCheck(cores []doctor.Core) (all []doctor.Cell) {
+func (f *doctorFlags) cellsToCheck(cores []findings.Core) (all []findings.Cell) {
 	for _, name := range f.cells {
-		all = append(all, doctor.Cell{Name: name})
+		all = append(all, findings.Cell{Name: name})
 	}
 	for i := range cores {
 		for j := range cores[i].Cells.Value {
 			c := &cores[i].Cells.Value[j]
-			at := slices.IndexFunc(all, func(other doctor.Cell) bool { return other.Name == c.Name })
+			at := slices.IndexFunc(all, func(other findings.Cell) bool { return other.Name == c.Name })
 			if at < 0 && len(f.cells) == 0 {
-				all = append(all, doctor.Cell{Name: c.Name, Namespaces: c.Spec.Namespaces})
+				all = append(all, findings.Cell{Name: c.Name, Namespaces: c.Spec.Namespaces})
 			} else if at >= 0 {
 				all[at].Namespaces = c.Spec.Namespaces
 			}

@@ -15,12 +15,12 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/policy"
-	"github.com/breakwater-k8s/breakwater/internal/diagnose/doctor"
 	"github.com/breakwater-k8s/breakwater/internal/plugin"
+	"github.com/breakwater-k8s/breakwater/internal/plugin/doctor/findings"
 )
 
 // readLabeled returns the metadata of workloads of built-in kinds, and of namespaces, that a label selector selects.
-func readLabeled(ctx context.Context, config *rest.Config, selector string) (all []doctor.Labeled, err error) {
+func readLabeled(ctx context.Context, config *rest.Config, selector string) (all []findings.Labeled, err error) {
 	client, err := metadata.NewForConfig(config)
 	if err != nil {
 		return nil, err
@@ -36,7 +36,7 @@ func readLabeled(ctx context.Context, config *rest.Config, selector string) (all
 			return client.Resource(resource).List(ctx, options)
 		})
 		err := pages.EachListItem(ctx, metav1.ListOptions{LabelSelector: selector}, func(object runtime.Object) error {
-			all = append(all, doctor.Labeled{On: on, Kind: kind.Kind, Object: object.(*metav1.PartialObjectMetadata)})
+			all = append(all, findings.Labeled{On: on, Kind: kind.Kind, Object: object.(*metav1.PartialObjectMetadata)})
 			return nil
 		})
 		if err != nil {

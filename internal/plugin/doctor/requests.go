@@ -13,26 +13,26 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/check"
-	"github.com/breakwater-k8s/breakwater/internal/diagnose/doctor"
 	"github.com/breakwater-k8s/breakwater/internal/plugin"
+	"github.com/breakwater-k8s/breakwater/internal/plugin/doctor/findings"
 )
 
 // dryRunDuplicate creates a second protector for a workload as a dry run, which the webhook denies. It returns nil if there is no suitable
 // protector.
-func (f *doctorFlags) dryRunDuplicate(ctx context.Context, c plugin.Core, found *doctor.Core) *doctor.SecondProtectorAnswer {
-	original := doctor.TargetedProtector(found, f.Now())
+func (f *doctorFlags) dryRunDuplicate(ctx context.Context, c plugin.Core, found *findings.Core) *findings.SecondProtectorAnswer {
+	original := findings.TargetedProtector(found, f.Now())
 	if original == nil {
 		return nil
 	}
 	duplicate := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: original.Namespace, Name: "breakwater-doctor"}, Spec: *original.Spec.DeepCopy()}
-	return &doctor.SecondProtectorAnswer{Existing: original.Namespace + "/" + original.Name, Err: c.Create(ctx, duplicate, client.DryRunAll)}
+	return &findings.SecondProtectorAnswer{Existing: original.Namespace + "/" + original.Name, Err: c.Create(ctx, duplicate, client.DryRunAll)}
 }
 
 // requestCoreWebhooks sends requests to the webhooks for protectors and for objects of rings from this machine.
-func requestCoreWebhooks(ctx context.Context, found *doctor.Core) []doctor.Hook {
+func requestCoreWebhooks(ctx context.Context, found *findings.Core) []findings.Hook {
 	checker := &check.Checker{Namespace: metav1.NamespaceDefault}
-	all := requestEach(webhookconfig.ProtectorWebhooks(found.Validating.Value), func(w *webhookconfig.Webhook) doctor.Hook {
-		return inspectWebhook(ctx, w.Name, doctor.ProtectorReviews, &w.Client, func() error {
+	all := requestEach(webhookconfig.ProtectorWebhooks(found.Validating.Value), func(w *webhookconfig.Webhook) findings.Hook {
+		return inspectWebhook(ctx, w.Name, findings.ProtectorReviews, &w.Client, func() error {
 			return checker.CallWebhook(ctx, &admissionregistrationv1.ValidatingWebhook{ClientConfig: w.Client, Rules: w.Rules})
 		})
 	})
@@ -40,8 +40,8 @@ func requestCoreWebhooks(ctx context.Context, found *doctor.Core) []doctor.Hook 
 	for i := range found.Rings.Value {
 		ringWebhooks = append(ringWebhooks, webhookconfig.RingWebhooks(found.Rings.Value[i].Name, found.Mutating.Value)...)
 	}
-	return append(all, requestEach(ringWebhooks, func(w *webhookconfig.Webhook) doctor.Hook {
-		return inspectWebhook(ctx, w.Name+" in "+w.Configuration, doctor.RingReviews, &w.Client, func() error {
+	return append(all, requestEach(ringWebhooks, func(w *webhookconfig.Webhook) findings.Hook {
+		return inspectWebhook(ctx, w.Name+" in "+w.Configuration, findings.RingReviews, &w.Client, func() error {
 			return checker.CallRingWebhook(ctx, &admissionregistrationv1.MutatingWebhook{ClientConfig: w.Client, Rules: w.Rules})
 		})
 	})...)

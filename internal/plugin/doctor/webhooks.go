@@ -15,20 +15,20 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/breakwater-k8s/breakwater/internal/diagnose/doctor"
 	"github.com/breakwater-k8s/breakwater/internal/plugin"
+	"github.com/breakwater-k8s/breakwater/internal/plugin/doctor/findings"
 )
 
 // requestEach sends requests to all webhooks concurrently.
-func requestEach[T any](hooks []T, request func(*T) doctor.Hook) []doctor.Hook {
-	all := make([]doctor.Hook, len(hooks))
+func requestEach[T any](hooks []T, request func(*T) findings.Hook) []findings.Hook {
+	all := make([]findings.Hook, len(hooks))
 	plugin.ForEachConcurrently(hooks, func(i int, _ T) { all[i] = request(&hooks[i]) })
 	return all
 }
 
 // inspectWebhook reads the certificate of a webhook and sends it a request, if the webhook is reachable from this machine.
-func inspectWebhook(ctx context.Context, name string, purpose doctor.ReviewKind, clientConfig *admissionregistrationv1.WebhookClientConfig, request func() error) doctor.Hook {
-	found := doctor.Hook{Name: name, Reviews: purpose, Bundle: clientConfig.CABundle}
+func inspectWebhook(ctx context.Context, name string, purpose findings.ReviewKind, clientConfig *admissionregistrationv1.WebhookClientConfig, request func() error) findings.Hook {
+	found := findings.Hook{Name: name, Reviews: purpose, Bundle: clientConfig.CABundle}
 	address := ""
 	switch {
 	case clientConfig.URL != nil:

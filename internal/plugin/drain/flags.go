@@ -15,13 +15,13 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/diagnose/drain"
 	"github.com/breakwater-k8s/breakwater/internal/plugin"
+	"github.com/breakwater-k8s/breakwater/internal/plugin/drain/waves"
 )
 
 // drainFlags are the flags of kubectl drain, with its defaults.
 type drainFlags struct {
-	drain.Filter
+	waves.Filter
 	disableEviction bool
 	podSelector     string
 	gracePeriod     int
@@ -48,12 +48,12 @@ func (f *drainFlags) operation() v1alpha1.Operation {
 }
 
 // strategy says how kubectl drain requests removals: it retries denied evictions, and stops at a denied deletion.
-func (f *drainFlags) strategy() drain.Strategy {
-	return drain.Strategy{Timeout: f.timeout, AbortNode: f.disableEviction}
+func (f *drainFlags) strategy() waves.Strategy {
+	return waves.Strategy{Timeout: f.timeout, AbortNode: f.disableEviction}
 }
 
 // delay adds the time to terminate to the time until the replacement of a pod of a StatefulSet is available.
-func (f *drainFlags) delay(all []drain.Pod) {
+func (f *drainFlags) delay(all []waves.Pod) {
 	for i := range all {
 		if owner := metav1.GetControllerOf(all[i].Request.Pod); owner != nil && owner.Kind == "StatefulSet" && f.gracePeriod > 0 {
 			all[i].ReplacementTime += time.Duration(f.gracePeriod) * time.Second
@@ -65,7 +65,7 @@ func (f *drainFlags) delay(all []drain.Pod) {
 type nodePods struct {
 	pods    []corev1.Pod
 	leftOut []leftOut
-	aborts  []drain.Abort
+	aborts  []waves.Abort
 }
 
 // podsOf returns the pods of a node that a drain removes: none if it aborts.
@@ -89,7 +89,7 @@ func (f *drainFlags) podsOf(ctx context.Context, at plugin.CellAccess, node stri
 		left, abort := f.Apply(pod, isOrphaned(ctx, at, pod))
 		switch {
 		case abort != "":
-			found.aborts = drain.AddAbort(found.aborts, node, abort, name)
+			found.aborts = waves.AddAbort(found.aborts, node, abort, name)
 		case left != "":
 			found.leftOut = append(found.leftOut, leftOut{name, node, left})
 		default:
@@ -104,7 +104,7 @@ func (f *drainFlags) podsOf(ctx context.Context, at plugin.CellAccess, node stri
 
 // isOrphaned reports whether the DaemonSet of a pod does not exist. A user who may not read it cannot know.
 func isOrphaned(ctx context.Context, at plugin.CellAccess, pod *corev1.Pod) bool {
-	name := drain.DaemonSetOf(pod)
+	name := waves.DaemonSetOf(pod)
 	if name == "" {
 		return false
 	}
@@ -113,7 +113,7 @@ func isOrphaned(ctx context.Context, at plugin.CellAccess, pod *corev1.Pod) bool
 }
 
 // abortedNodes returns the names of the nodes, joined.
-func abortedNodes(aborts []drain.Abort) string {
+func abortedNodes(aborts []waves.Abort) string {
 	var names []string
 	for i := range aborts {
 		names = append(names, aborts[i].Node)

@@ -11,8 +11,8 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/internal/cli"
 	"github.com/breakwater-k8s/breakwater/internal/core/printable"
-	"github.com/breakwater-k8s/breakwater/internal/diagnose/drain"
 	"github.com/breakwater-k8s/breakwater/internal/plugin"
+	"github.com/breakwater-k8s/breakwater/internal/plugin/drain/waves"
 )
 
 type drainPlanFlags struct {
@@ -27,9 +27,9 @@ type drainPlanFlags struct {
 // drainPlan is the stable form of -o json and -o yaml.
 type drainPlan struct {
 	Cell string `json:"cell"`
-	drain.Plan
+	waves.Plan
 	// Aborts are the nodes of which kubectl drain would remove no pod. The waves do not include them.
-	Aborts  []drain.Abort `json:"aborts,omitempty"`
+	Aborts  []waves.Abort `json:"aborts,omitempty"`
 	LeftOut []leftOut     `json:"leftOut,omitempty"`
 	Notes   []string      `json:"notes,omitempty"`
 }
@@ -73,7 +73,7 @@ func (f *drainPlanFlags) run(ctx context.Context, names []string) error {
 		return err
 	}
 	plan := drainPlan{Cell: at.Cell}
-	var nodes []drain.Node
+	var nodes []waves.Node
 	for _, name := range names {
 		found, err := f.drain.podsOf(ctx, at, name)
 		if err != nil {
@@ -88,9 +88,9 @@ func (f *drainPlanFlags) run(ctx context.Context, names []string) error {
 			return err
 		}
 		f.drain.delay(all)
-		nodes, plan.Notes = append(nodes, drain.Node{Name: name, Pods: all}), append(plan.Notes, notes...)
+		nodes, plan.Notes = append(nodes, waves.Node{Name: name, Pods: all}), append(plan.Notes, notes...)
 	}
-	plan.Plan = drain.NewPlan(at.Cell, f.Now(), nodes, f.parallel, f.drain.strategy())
+	plan.Plan = waves.NewPlan(at.Cell, f.Now(), nodes, f.parallel, f.drain.strategy())
 	if err := plugin.Write(&f.Output, f.Out, plan, func(plan drainPlan) string { return planText(plan, f.Wide()) }); err != nil {
 		return err
 	}

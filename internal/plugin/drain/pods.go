@@ -13,10 +13,10 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/removal"
-	"github.com/breakwater-k8s/breakwater/internal/diagnose/drain"
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/explain"
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/explain/live"
 	"github.com/breakwater-k8s/breakwater/internal/plugin"
+	"github.com/breakwater-k8s/breakwater/internal/plugin/drain/waves"
 )
 
 // leftOut is a pod that a drain leaves on its node, as in kubectl drain.
@@ -28,7 +28,7 @@ type leftOut struct {
 
 // podsToRemove returns the pods to remove, in order, with the protectors that cover them. after is the time until a replacement is available.
 // With 0 it uses the observed time of pods of the same owner.
-func podsToRemove(ctx context.Context, at plugin.CellAccess, pods []corev1.Pod, operation v1alpha1.Operation, after time.Duration) (all []drain.Pod, notes []string, err error) {
+func podsToRemove(ctx context.Context, at plugin.CellAccess, pods []corev1.Pod, operation v1alpha1.Operation, after time.Duration) (all []waves.Pod, notes []string, err error) {
 	var namespaces []string
 	for i := range pods {
 		if !slices.Contains(namespaces, pods[i].Namespace) {
@@ -52,7 +52,7 @@ func podsToRemove(ctx context.Context, at plugin.CellAccess, pods []corev1.Pod, 
 		if _, read := nodes[pod.Spec.NodeName]; !read && needsNodeDomain(cores, pod.Namespace) {
 			nodes[pod.Spec.NodeName] = at.Node(ctx, pod.Spec.NodeName)
 		}
-		planned := drain.Pod{Request: explain.Request(pod, operation), ReplacementTime: after}
+		planned := waves.Pod{Request: explain.Request(pod, operation), ReplacementTime: after}
 		planned.Covering, planned.Belongs, err = explain.Covering(cores, at.Cell, pod, nodes[pod.Spec.NodeName])
 		if err != nil {
 			return nil, nil, fmt.Errorf("find the protectors of pod %s/%s: %w", pod.Namespace, pod.Name, err)

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/breakwater-k8s/breakwater/internal/core/printable"
-	"github.com/breakwater-k8s/breakwater/internal/diagnose/drain"
 	"github.com/breakwater-k8s/breakwater/internal/plugin"
+	"github.com/breakwater-k8s/breakwater/internal/plugin/drain/waves"
 )
 
 // maxPodNames is how many pods of a wave are named, unless the output is wide.
@@ -33,7 +33,7 @@ func planSummary(p drainPlan) string {
 	}
 	var blocked, free []string
 	for _, node := range p.Nodes {
-		if slices.ContainsFunc(p.Blocked, func(r drain.Refusal) bool { return r.Node == node }) {
+		if slices.ContainsFunc(p.Blocked, func(r waves.Refusal) bool { return r.Node == node }) {
 			blocked = append(blocked, node)
 		} else {
 			free = append(free, node)
@@ -56,7 +56,7 @@ func planSummary(p drainPlan) string {
 	}
 }
 
-func abortsText(aborts []drain.Abort) string {
+func abortsText(aborts []waves.Abort) string {
 	if len(aborts) == 0 {
 		return ""
 	}
@@ -67,15 +67,15 @@ func abortsText(aborts []drain.Abort) string {
 	return text + "\n"
 }
 
-func roundedDuration(s drain.Span) string { return time.Duration(s).Round(time.Second).String() }
+func roundedDuration(s waves.Span) string { return time.Duration(s).Round(time.Second).String() }
 
-func wavesTable(waves []drain.Wave, wide bool) string {
-	if len(waves) == 0 {
+func wavesTable(all []waves.Wave, wide bool) string {
+	if len(all) == 0 {
 		return ""
 	}
 	t := plugin.NewTable("WAVE", "AFTER", "TAKES", "NODES", "PODS", "")
 	t.AlignRight("WAVE", "PODS")
-	for i, w := range waves {
+	for i, w := range all {
 		named := w.Pods
 		more := ""
 		if !wide && len(named) > maxPodNames {
@@ -88,7 +88,7 @@ func wavesTable(waves []drain.Wave, wide bool) string {
 }
 
 // denialsText groups denials by protector and verdict, with the full message of the first one of each group.
-func denialsText(all []drain.Refusal) string {
+func denialsText(all []waves.Refusal) string {
 	var b strings.Builder
 	counts := map[string]int{}
 	for _, r := range all {

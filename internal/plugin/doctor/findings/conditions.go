@@ -1,50 +1,13 @@
-package doctor
+package findings
 
 import (
 	"cmp"
 	"fmt"
-	"strings"
 	"time"
-
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/status"
 )
-
-// CellProblem describes the conditions of a Cell that indicate a problem. It is empty if there is none.
-func CellProblem(cell *v1alpha1.Cell) string {
-	if !cell.DeletionTimestamp.IsZero() {
-		return "is being deleted and is not drained yet"
-	}
-	var problems []string
-	for _, name := range []string{
-		v1alpha1.ConditionReady, v1alpha1.ConditionAggregationFresh, v1alpha1.ConditionConnected, v1alpha1.ConditionGuarded,
-	} {
-		switch condition := meta.FindStatusCondition(cell.Status.Conditions, name); {
-		case isUnobservable(cell, name, condition):
-		case condition == nil:
-			problems = append(problems, fmt.Sprintf("no controller has set condition %s yet: check that the aggregator and the topology controller run", name))
-		case condition.Status != metav1.ConditionTrue:
-			problems = append(problems, fmt.Sprintf("%s=%s (%s): %s", name, condition.Status, condition.Reason, condition.Message))
-		}
-	}
-	if meta.IsStatusConditionFalse(cell.Status.Conditions, v1alpha1.ConditionWebhookAvailable) {
-		problems = append(problems, meta.FindStatusCondition(cell.Status.Conditions, v1alpha1.ConditionWebhookAvailable).Message)
-	}
-	if meta.IsStatusConditionTrue(cell.Status.Conditions, v1alpha1.ConditionOverlapping) {
-		problems = append(problems, meta.FindStatusCondition(cell.Status.Conditions, v1alpha1.ConditionOverlapping).Message)
-	}
-	return strings.Join(problems, "; ")
-}
-
-// isUnobservable reports whether a condition is missing because the topology controller cannot connect to the cluster: the Cell has no
-// kubeconfig, and no flag gives the controller access to the cluster.
-func isUnobservable(cell *v1alpha1.Cell, name string, condition *metav1.Condition) bool {
-	return cell.Spec.KubeconfigSecretRef == nil && (name == v1alpha1.ConditionConnected || name == v1alpha1.ConditionGuarded) &&
-		(condition == nil || condition.Reason == v1alpha1.ReasonNoKubeconfig)
-}
 
 // checkCells judges the Cells of a core: whether an aggregator counts them, and their conditions.
 func checkCells(core *Core, now time.Time) []Finding {
@@ -75,7 +38,7 @@ func checkCell(f reporter, core string, c *v1alpha1.Cell, now time.Time) []Findi
 		return []Finding{f.finding(Problem, fmt.Sprintf("%s is silent: its aggregator (last holder: %s) has not reported for more than %ds.", name, cmp.Or(state.Holder, "none"), state.StaleAfter),
 			"Check that the aggregator runs and can reach both clusters.", "cell-silent")}
 	}
-	problem := CellProblem(c)
+	problem := status.CellProblem(c)
 	if problem == "" {
 		return nil
 	}

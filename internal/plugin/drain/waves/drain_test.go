@@ -1,4 +1,4 @@
-package drain_test
+package waves_test
 
 import (
 	"fmt"
@@ -14,8 +14,8 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
-	"github.com/breakwater-k8s/breakwater/internal/diagnose/drain"
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/explain"
+	"github.com/breakwater-k8s/breakwater/internal/plugin/drain/waves"
 )
 
 const cell = "here"
@@ -69,16 +69,16 @@ func (w *fixture) cores() []explain.Core {
 }
 
 // nodes returns the nodes to drain.
-func (w *fixture) nodes() (all []drain.Node) {
+func (w *fixture) nodes() (all []waves.Node) {
 	cores, at := w.cores(), map[string]int{}
 	for _, pod := range w.pods {
 		i, known := at[pod.Spec.NodeName]
 		if !known {
 			i = len(all)
 			at[pod.Spec.NodeName] = i
-			all = append(all, drain.Node{Name: pod.Spec.NodeName})
+			all = append(all, waves.Node{Name: pod.Spec.NodeName})
 		}
-		p := drain.Pod{Request: explain.Request(pod, v1alpha1.OperationEvict), HasReplacement: w.replaced[pod.Name], ReplacementTime: time.Minute}
+		p := waves.Pod{Request: explain.Request(pod, v1alpha1.OperationEvict), HasReplacement: w.replaced[pod.Name], ReplacementTime: time.Minute}
 		p.Covering, p.Belongs, _ = explain.Covering(cores, cell, pod, explain.Node{})
 		all[i].Pods = append(all[i].Pods, p)
 	}
@@ -126,13 +126,13 @@ func TestPlanKeepsFloors(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawFixture(t)
 		parallel := rapid.Bool().Draw(t, "parallel")
-		plan := drain.NewPlan(cell, w.now, w.nodes(), parallel, drain.Strategy{})
+		plan := waves.NewPlan(cell, w.now, w.nodes(), parallel, waves.Strategy{})
 		there := map[string]*corev1.Pod{}
 		for _, p := range w.pods {
 			there["shop/"+p.Name] = p
 		}
 		back := map[string]int{} // replacements, by label
-		starts := drain.Span(0)
+		starts := waves.Span(0)
 		for i, wave := range plan.Waves {
 			if wave.Starts != starts {
 				t.Fatalf("wave %d starts after %d, want %d: %+v", i, wave.Starts, starts, plan)
@@ -209,14 +209,14 @@ func TestPlanHasMinimumWaves(t *testing.T) {
 			p := pod(fmt.Sprint("pod-", i), fmt.Sprint("node-", i%3), true, "a")
 			w.pods, w.replaced[p.Name] = append(w.pods, p), true
 		}
-		plan := drain.NewPlan(cell, w.now, w.nodes(), true, drain.Strategy{})
+		plan := waves.NewPlan(cell, w.now, w.nodes(), true, waves.Strategy{})
 		if budget == 0 {
 			if len(plan.Waves) > 0 || len(plan.Blocked) != n {
 				t.Fatalf("plan without budget = %+v, want no wave", plan)
 			}
 			return
 		}
-		if want := (n + budget - 1) / budget; len(plan.Waves) != want || plan.Takes != drain.Span(time.Duration(want)*time.Minute) {
+		if want := (n + budget - 1) / budget; len(plan.Waves) != want || plan.Takes != waves.Span(time.Duration(want)*time.Minute) {
 			t.Fatalf("got %d waves for %d pods with a budget of %d, want %d: %+v", len(plan.Waves), n, budget, want, plan)
 		}
 	})
@@ -229,14 +229,14 @@ func TestSimulateReplacesOnlyPodsWithController(t *testing.T) {
 		w.pods, w.replaced[p.Name] = append(w.pods, p), true
 	}
 	pods := w.nodes()[0].Pods
-	waits := drain.Simulate(drain.NewSimulation(cell, w.now, pods), pods, drain.Strategy{})
-	if len(waits.Waves) != 3 || len(waits.Stuck) > 0 || waits.Takes != drain.Span(3*time.Minute) {
+	waits := waves.Simulate(waves.NewSimulation(cell, w.now, pods), pods, waves.Strategy{})
+	if len(waits.Waves) != 3 || len(waits.Stuck) > 0 || waits.Takes != waves.Span(3*time.Minute) {
 		t.Errorf("Simulate() with replacements = %+v, want all pods removed", waits)
 	}
 	for i := range pods {
 		pods[i].HasReplacement = false
 	}
-	never := drain.Simulate(drain.NewSimulation(cell, w.now, pods), pods, drain.Strategy{})
+	never := waves.Simulate(waves.NewSimulation(cell, w.now, pods), pods, waves.Strategy{})
 	if len(never.Waves) != 1 || len(never.Waves[0].Pods) != 2 || len(never.Stuck) != 3 {
 		t.Fatalf("Simulate() of pods without a controller = %+v, want one wave up to the budget, and the rest stuck", never)
 	}
@@ -258,7 +258,7 @@ func TestSimulateSettlesRemovedPods(t *testing.T) {
 	for i := range pods {
 		pods[i].Covering[0].Protector.Spec.AdmissionHistory.MaxConcurrentLag = 2
 	}
-	course := drain.Simulate(drain.NewSimulation(cell, w.now, pods), pods, drain.Strategy{})
+	course := waves.Simulate(waves.NewSimulation(cell, w.now, pods), pods, waves.Strategy{})
 	if len(course.Waves) != 2 || len(course.Stuck) > 0 {
 		t.Errorf("Simulate() with maxConcurrentLag 2 = %+v, want waves of 2", course)
 	}
@@ -271,16 +271,16 @@ func TestSimulateEndsAtTimeoutAndAtDenials(t *testing.T) {
 		w.pods, w.replaced[p.Name] = append(w.pods, p), true
 	}
 	w.pods = append(w.pods, pod("free-0", "node-0", true), pod("free-1", "node-1", true))
-	var pods []drain.Pod
+	var pods []waves.Pod
 	for _, node := range w.nodes() {
 		pods = append(pods, node.Pods...)
 	}
-	ends := drain.Simulate(drain.NewSimulation(cell, w.now, pods), pods, drain.Strategy{Timeout: 90 * time.Second})
+	ends := waves.Simulate(waves.NewSimulation(cell, w.now, pods), pods, waves.Strategy{Timeout: 90 * time.Second})
 	if len(ends.Waves) != 2 || len(ends.Stuck) != 2 || ends.Stuck[0].Verdict != "Timeout" || !strings.Contains(ends.Stuck[0].Message, "--timeout 1m30s") {
 		t.Errorf("Simulate() with a timeout of 90 s = %+v, want two waves of 60 s and two pods left", ends)
 	}
 	// The first two pods of node-0 are deleted. The third is denied, so that the other pods of its node are not requested.
-	aborts := drain.Simulate(drain.NewSimulation(cell, w.now, pods), pods, drain.Strategy{AbortNode: true})
+	aborts := waves.Simulate(waves.NewSimulation(cell, w.now, pods), pods, waves.Strategy{AbortNode: true})
 	var verdicts []string
 	for _, s := range aborts.Stuck {
 		verdicts = append(verdicts, s.Pod+" "+string(s.Verdict))

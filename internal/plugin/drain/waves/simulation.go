@@ -1,8 +1,8 @@
-// Package drain predicts which of many removals are admitted, and in which order. It runs the code that decides each removal on copies
+// Package waves predicts which of many removals are admitted, and in which order. It runs the code that decides each removal on copies
 // of the protectors, and updates the copies after each one.
 //
 // It is pure: it does no I/O.
-package drain
+package waves
 
 import (
 	"slices"

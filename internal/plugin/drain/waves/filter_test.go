@@ -1,4 +1,4 @@
-package drain_test
+package waves_test
 
 import (
 	"strings"
@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/breakwater-k8s/breakwater/internal/diagnose/drain"
+	"github.com/breakwater-k8s/breakwater/internal/plugin/drain/waves"
 )
 
 func TestFilterDecidesLikeKubectlDrain(t *testing.T) {
@@ -25,21 +25,21 @@ func TestFilterDecidesLikeKubectlDrain(t *testing.T) {
 	for claim, c := range map[string]struct {
 		pod            []func(*corev1.Pod)
 		orphaned       bool
-		filter         drain.Filter
+		filter         waves.Filter
 		leftOut, abort string
 	}{
 		"removes a pod of a ReplicaSet":                     {pod: []func(*corev1.Pod){owner("ReplicaSet")}},
 		"aborts at a pod without a controller":              {abort: "--force"},
-		"removes a pod without a controller with --force":   {filter: drain.Filter{Force: true}},
+		"removes a pod without a controller with --force":   {filter: waves.Filter{Force: true}},
 		"removes a finished pod without a controller":       {pod: []func(*corev1.Pod){finished, emptyDir}},
 		"aborts at an emptyDir":                             {pod: []func(*corev1.Pod){owner("ReplicaSet"), emptyDir}, abort: "--delete-emptydir-data"},
-		"removes an emptyDir with its flag":                 {pod: []func(*corev1.Pod){owner("ReplicaSet"), emptyDir}, filter: drain.Filter{DeleteEmptyDirData: true}},
+		"removes an emptyDir with its flag":                 {pod: []func(*corev1.Pod){owner("ReplicaSet"), emptyDir}, filter: waves.Filter{DeleteEmptyDirData: true}},
 		"names the emptyDir before the missing controller":  {pod: []func(*corev1.Pod){emptyDir}, abort: "--delete-emptydir-data"},
 		"aborts at a pod of a DaemonSet":                    {pod: []func(*corev1.Pod){owner("DaemonSet"), emptyDir}, abort: "--ignore-daemonsets"},
-		"aborts at a pod of a DaemonSet also with --force":  {pod: []func(*corev1.Pod){owner("DaemonSet")}, filter: drain.Filter{Force: true}, abort: "--ignore-daemonsets"},
-		"leaves a pod of a DaemonSet with its flag":         {pod: []func(*corev1.Pod){owner("DaemonSet"), emptyDir}, filter: drain.Filter{IgnoreDaemonSets: true}, leftOut: "DaemonSet of-it"},
-		"aborts at a pod of a deleted DaemonSet":            {pod: []func(*corev1.Pod){owner("DaemonSet")}, orphaned: true, filter: drain.Filter{IgnoreDaemonSets: true}, abort: "not found"},
-		"removes a pod of a deleted DaemonSet with --force": {pod: []func(*corev1.Pod){owner("DaemonSet")}, orphaned: true, filter: drain.Filter{Force: true}},
+		"aborts at a pod of a DaemonSet also with --force":  {pod: []func(*corev1.Pod){owner("DaemonSet")}, filter: waves.Filter{Force: true}, abort: "--ignore-daemonsets"},
+		"leaves a pod of a DaemonSet with its flag":         {pod: []func(*corev1.Pod){owner("DaemonSet"), emptyDir}, filter: waves.Filter{IgnoreDaemonSets: true}, leftOut: "DaemonSet of-it"},
+		"aborts at a pod of a deleted DaemonSet":            {pod: []func(*corev1.Pod){owner("DaemonSet")}, orphaned: true, filter: waves.Filter{IgnoreDaemonSets: true}, abort: "not found"},
+		"removes a pod of a deleted DaemonSet with --force": {pod: []func(*corev1.Pod){owner("DaemonSet")}, orphaned: true, filter: waves.Filter{Force: true}},
 		"leaves a mirror pod, whatever its volumes":         {pod: []func(*corev1.Pod){mirror, emptyDir}, leftOut: "mirror pod"},
 	} {
 		p := pod("pod", "node", true)

@@ -1,7 +1,7 @@
-// Package doctor judges what a caller has read of an installation: of its core clusters, and of the clusters of its cells.
+// Package findings judges what a caller has read of an installation: of its core clusters, and of the clusters of its cells.
 //
 // It is pure: it takes the readings and a time, and returns findings.
-package doctor
+package findings
 
 import (
 	"cmp"

@@ -1,4 +1,4 @@
-package doctor_test
+package findings_test
 
 import (
 	"slices"
@@ -10,7 +10,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/controllers/generator"
 	"github.com/breakwater-k8s/breakwater/controllers/keeper"
 	"github.com/breakwater-k8s/breakwater/controllers/topology"
-	"github.com/breakwater-k8s/breakwater/internal/diagnose/doctor"
+	"github.com/breakwater-k8s/breakwater/internal/plugin/doctor/findings"
 	"github.com/breakwater-k8s/breakwater/webhook"
 )
 
@@ -23,7 +23,7 @@ func TestComponentPermissionsAreGranted(t *testing.T) {
 		"topology":   {topology.ClusterRules(), topology.CellRules()},
 	} {
 		for inCore, granted := range map[bool][]rbacv1.PolicyRule{true: rules.core, false: rules.cell} {
-			needed := doctor.ComponentPermissions(component, inCore)
+			needed := findings.ComponentPermissions(component, inCore)
 			if inCore && len(needed) == 0 {
 				t.Errorf("ComponentPermissions(%s, true) is empty", component)
 			}

@@ -1,4 +1,4 @@
-package doctor_test
+package findings_test
 
 import (
 	"crypto/ecdsa"
@@ -13,9 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
-	"github.com/breakwater-k8s/breakwater/webhook/register"
-
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -23,7 +20,9 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
-	"github.com/breakwater-k8s/breakwater/internal/diagnose/doctor"
+	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
+	"github.com/breakwater-k8s/breakwater/internal/plugin/doctor/findings"
+	"github.com/breakwater-k8s/breakwater/webhook/register"
 )
 
 var now = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
@@ -118,7 +117,7 @@ func protector(change func(*v1alpha1.PodProtector)) v1alpha1.PodProtector {
 }
 
 func pod(component, image string, ready bool) corev1.Pod {
-	p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "breakwater-system", Name: component + "-0", Labels: map[string]string{doctor.LabelComponent: component}}}
+	p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "breakwater-system", Name: component + "-0", Labels: map[string]string{findings.LabelComponent: component}}}
 	p.Spec.Containers = []corev1.Container{{Image: image}}
 	if ready {
 		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
@@ -127,7 +126,7 @@ func pod(component, image string, ready bool) corev1.Pod {
 }
 
 // healthy returns a reading without problems.
-func healthy(t *testing.T, trusted *signer) *doctor.Inspection {
+func healthy(t *testing.T, trusted *signer) *findings.Inspection {
 	t.Helper()
 	configuration, err := register.Configuration(register.Options{
 		Name: "breakwater", Cell: "a", Endpoint: register.Endpoint{URL: "https://hook:9443", CABundle: trusted.bundle()}, TimeoutSeconds: 10,
@@ -137,48 +136,48 @@ func healthy(t *testing.T, trusted *signer) *doctor.Inspection {
 		t.Fatal(err)
 	}
 	want := []apiextensionsv1.CustomResourceDefinition{definition("cells.breakwater.dev", "this"), definition("podprotectors.breakwater.dev", "this")}
-	r := &doctor.Inspection{Now: now, Version: "v1", Definitions: want}
-	core := doctor.Core{}
+	r := &findings.Inspection{Now: now, Version: "v1", Definitions: want}
+	core := findings.Core{}
 	core.Definitions.Value = []apiextensionsv1.CustomResourceDefinition{definition("cells.breakwater.dev", "this"), definition("podprotectors.breakwater.dev", "this")}
 	core.Cells.Value = []v1alpha1.Cell{cellObject()}
 	core.Protectors.Value = []v1alpha1.PodProtector{protector(func(*v1alpha1.PodProtector) {})}
 	core.Pods.Value = []corev1.Pod{pod("generator", "registry:5000/breakwater:v1", true)}
-	core.Permissions.Value = []doctor.Permission{{Verb: "list", Resource: "cells", Allowed: true}, {Account: "system:serviceaccount:s:generator", Verb: "patch", Resource: "cells", Allowed: true}}
+	core.Permissions.Value = []findings.Permission{{Verb: "list", Resource: "cells", Allowed: true}, {Account: "system:serviceaccount:s:generator", Verb: "patch", Resource: "cells", Allowed: true}}
 	addCoreWebhooks(t, &core, trusted)
-	cell := doctor.Cell{Name: "a", EvictionAnswer: errors.New("admission webhook \"pods.breakwater.dev\" denied the request: no pod")}
+	cell := findings.Cell{Name: "a", EvictionAnswer: errors.New("admission webhook \"pods.breakwater.dev\" denied the request: no pod")}
 	cell.Configurations.Value = []admissionregistrationv1.ValidatingWebhookConfiguration{*configuration}
-	cell.Hooks = []doctor.Hook{{Name: "pods.breakwater.dev", Host: "hook", Bundle: trusted.bundle()}}
+	cell.Hooks = []findings.Hook{{Name: "pods.breakwater.dev", Host: "hook", Bundle: trusted.bundle()}}
 	cell.Hooks[0].Chain.Value = trusted.serve(t, "hook", 300*day)
 	addSchedulingWebhooks(t, &cell, trusted)
 	cell.NamespaceObjects.Value = []corev1.Namespace{{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: map[string]string{"kubernetes.io/metadata.name": "shop"}}}}
 	cell.Pods.Value = []corev1.Pod{pod("webhook", "breakwater:v1@sha256:0", true)}
-	r.Cores, r.Cells = []doctor.Core{core}, []doctor.Cell{cell}
+	r.Cores, r.Cells = []findings.Core{core}, []findings.Cell{cell}
 	return r
 }
 
 func TestJudgeFindsNoProblemInHealthyInstallation(t *testing.T) {
-	all := doctor.Judge(healthy(t, newSigner(t, 1000*day)))
+	all := findings.Judge(healthy(t, newSigner(t, 1000*day)))
 	known := map[string]bool{}
 	for _, f := range all {
-		if f.Verdict != doctor.OK {
+		if f.Verdict != findings.OK {
 			t.Errorf("%+v", f)
 		}
 		known[f.Check] = true
 	}
-	for _, check := range doctor.Checks() {
+	for _, check := range findings.Checks() {
 		if !known[check] && check != "apiserver" {
 			t.Errorf("no finding of check %s", check)
 		}
 	}
-	if len(known) != len(doctor.Checks())-1 || doctor.Worst(all) != doctor.OK {
-		t.Errorf("Judge() has findings of checks %v, and the worst is %s; want all checks of Checks() but apiserver, and ok", known, doctor.Worst(all))
+	if len(known) != len(findings.Checks())-1 || findings.Worst(all) != findings.OK {
+		t.Errorf("Judge() has findings of checks %v, and the worst is %s; want all checks of Checks() but apiserver, and ok", known, findings.Worst(all))
 	}
 }
 
 func TestJudgeIgnoresReservationNearDeadline(t *testing.T) {
 	r := healthy(t, newSigner(t, 1000*day))
 	r.Cores[0].Protectors.Value[0].Status.Cells[0].AdmissionHistory.Buckets = []v1alpha1.Bucket{{StartTime: metav1.NewMicroTime(now.Add(-100 * time.Second)), Counter: 1, PodUID: "u"}}
-	if all := doctor.Judge(r); doctor.Worst(all) != doctor.OK {
+	if all := findings.Judge(r); findings.Worst(all) != findings.OK {
 		t.Errorf("%+v", all)
 	}
 }
@@ -186,24 +185,24 @@ func TestJudgeIgnoresReservationNearDeadline(t *testing.T) {
 func TestJudgeSuggestsOwnCredentialsForCell(t *testing.T) {
 	r := healthy(t, newSigner(t, 1000*day))
 	r.Cells[0].UsesCellKubeconfig, r.Cells[0].NamespaceObjects.Err = true, errors.New("forbidden")
-	for _, f := range doctor.Judge(r) {
-		if (f.Verdict == doctor.Unknown) != strings.Contains(f.Do, "--cell-context a=CONTEXT") {
+	for _, f := range findings.Judge(r) {
+		if (f.Verdict == findings.Unknown) != strings.Contains(f.Do, "--cell-context a=CONTEXT") {
 			t.Errorf("%+v", f)
 		}
 	}
 }
 
 func TestSortByVerdict(t *testing.T) {
-	all := []doctor.Finding{{Check: "a", Verdict: doctor.OK}, {Check: "b", Verdict: doctor.Warning}, {Check: "c", Verdict: doctor.Problem}, {Check: "d", Verdict: doctor.Unknown}, {Check: "e", Verdict: doctor.Problem}}
+	all := []findings.Finding{{Check: "a", Verdict: findings.OK}, {Check: "b", Verdict: findings.Warning}, {Check: "c", Verdict: findings.Problem}, {Check: "d", Verdict: findings.Unknown}, {Check: "e", Verdict: findings.Problem}}
 	order := ""
-	doctor.SortByVerdict(all)
+	findings.SortByVerdict(all)
 	for i := range all {
 		order += all[i].Check
 	}
-	if order != "cedba" || doctor.Worst(all) != doctor.Problem || doctor.Worst(all[2:]) != doctor.Unknown || doctor.Worst(all[3:]) != doctor.Warning || doctor.Worst(nil) != doctor.OK {
+	if order != "cedba" || findings.Worst(all) != findings.Problem || findings.Worst(all[2:]) != findings.Unknown || findings.Worst(all[3:]) != findings.Warning || findings.Worst(nil) != findings.OK {
 		t.Errorf("SortByVerdict() = %s, want cedba", order)
 	}
-	if of := doctor.OfChecks(append(all, doctor.Finding{Check: "apiserver"}), []string{"b"}); len(of) != 2 || of[0].Check != "b" {
+	if of := findings.OfChecks(append(all, findings.Finding{Check: "apiserver"}), []string{"b"}); len(of) != 2 || of[0].Check != "b" {
 		t.Errorf("Of(b) = %+v, want the findings of b and apiserver", of)
 	}
 }
