@@ -5,8 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 	"github.com/breakwater-k8s/breakwater/internal/core/removal"
 )
 
@@ -63,7 +61,7 @@ func Simulate(b *Simulation, pods []Pod, rule Strategy) Outcome {
 			outcome.addTimeouts(left, rule.Timeout)
 			return outcome
 		}
-		wave, admitted, refusals := b.simulateWave(left, rule, outcome.Takes)
+		wave, admitted, denied := b.simulateWave(left, rule, outcome.Takes)
 		if len(admitted) > 0 {
 			outcome.Waves = append(outcome.Waves, wave)
 			outcome.Takes += wave.Takes
@@ -71,7 +69,7 @@ func Simulate(b *Simulation, pods []Pod, rule Strategy) Outcome {
 		left = slices.DeleteFunc(slices.Clone(left), func(p Pod) bool { return slices.Contains(admitted, p.Name()) })
 		if len(admitted) == 0 || rule.AbortNode {
 			for _, p := range left {
-				outcome.Stuck = append(outcome.Stuck, b.stuckRefusal(p, rule, refusals))
+				outcome.Stuck = append(outcome.Stuck, stuckRefusal(p, denied))
 			}
 			return outcome
 		}
@@ -79,11 +77,8 @@ func Simulate(b *Simulation, pods []Pod, rule Strategy) Outcome {
 	return outcome
 }
 
-// stuckRefusal says why a pod stays at the end.
-func (b *Simulation) stuckRefusal(p Pod, rule Strategy, denied []Refusal) Refusal {
-	if !rule.AbortNode {
-		return b.refusalWithoutReserving(p)
-	}
+// stuckRefusal says why a pod stays at the end. The client did not request the removal of a pod that denied does not have.
+func stuckRefusal(p Pod, denied []Refusal) Refusal {
 	if at := slices.IndexFunc(denied, func(r Refusal) bool { return r.Pod == p.Name() }); at >= 0 {
 		return denied[at]
 	}
@@ -102,35 +97,31 @@ func (c *Outcome) addTimeouts(left []Pod, timeout time.Duration) {
 	}
 }
 
-// simulateWave requests removals and updates the books for the admitted ones. It skips pods that a protector without budget would deny: budget
-// does not return within a wave.
-func (b *Simulation) simulateWave(pods []Pod, rule Strategy, starts Span) (simulateWave Wave, admitted []string, denied []Refusal) {
-	simulateWave = Wave{Starts: starts, Pods: []string{}}
-	usedUp, aborted := map[string]bool{}, map[string]bool{}
+// simulateWave requests removals and updates the books for the admitted ones.
+func (b *Simulation) simulateWave(pods []Pod, rule Strategy, starts Span) (wave Wave, admitted []string, denied []Refusal) {
+	wave = Wave{Starts: starts, Pods: []string{}}
+	aborted := map[string]bool{}
 	var removing []Pod
 	for _, p := range pods {
 		node := p.Request.Pod.Spec.NodeName
-		if aborted[node] || !rule.AbortNode && b.isChargedByAny(p, usedUp) {
+		if aborted[node] {
 			continue
 		}
 		answer := b.Request(p)
 		if !answer.Allowed {
 			aborted[node] = rule.AbortNode
-			if answer.DeniedBy != nil && answer.Verdict == removal.VerdictReason(quota.DeniedNoBudget) {
-				usedUp[answer.DeniedBy.String()] = true
-			}
 			denied = append(denied, refusalOf(p, answer))
 			continue
 		}
 		removing, admitted = append(removing, p), append(admitted, p.Name())
-		if simulateWave.Pods = append(simulateWave.Pods, p.Name()); len(b.charged[p.Name()]) == 0 {
-			simulateWave.Free = append(simulateWave.Free, p.Name())
+		if wave.Pods = append(wave.Pods, p.Name()); len(b.charged[p.Name()]) == 0 {
+			wave.Free = append(wave.Free, p.Name())
 		}
-		if !slices.Contains(simulateWave.Nodes, node) && node != "" {
-			simulateWave.Nodes = append(simulateWave.Nodes, node)
+		if !slices.Contains(wave.Nodes, node) && node != "" {
+			wave.Nodes = append(wave.Nodes, node)
 		}
 		if p.HasReplacement {
-			simulateWave.Takes = max(simulateWave.Takes, Span(p.ReplacementTime))
+			wave.Takes = max(wave.Takes, Span(p.ReplacementTime))
 		}
 	}
 	for _, p := range removing {
@@ -139,33 +130,7 @@ func (b *Simulation) simulateWave(pods []Pod, rule Strategy, starts Span) (simul
 			b.AddReplacement(p)
 		}
 	}
-	return simulateWave, admitted, denied
-}
-
-// isChargedByAny reports whether one of the named protectors is charged for a pod and has not reserved its removal yet.
-func (b *Simulation) isChargedByAny(p Pod, some map[string]bool) bool {
-	if len(some) == 0 || p.Request.IsAlwaysAllowed() || p.Request.IsBreakGlass() {
-		return false
-	}
-	charges, _ := removal.ChargesFor(b.covering(p), p.Belongs, b.cell, p.Request, b.now)
-	return slices.ContainsFunc(charges, func(c removal.Charge) bool { return some[c.String()] && !b.hasReservation(c, p) })
-}
-
-// hasReservation reports whether a protector can have a reservation for a pod.
-func (b *Simulation) hasReservation(c removal.Charge, p Pod) bool {
-	cell := quota.CellOf(c.Protector, b.cell)
-	return cell != nil && slices.ContainsFunc(cell.AdmissionHistory.Buckets, func(bucket v1alpha1.Bucket) bool {
-		return bucket.PodUID == p.Request.Pod.UID || bucket.PodUID == "" // a merged bucket can include it
-	})
-}
-
-// refusalWithoutReserving says why a pod stays that was not requested or was denied. It does not reserve anything.
-func (b *Simulation) refusalWithoutReserving(p Pod) Refusal {
-	answer := removal.DecideDryRun(b.covering(p), p.Belongs, b.cell, p.Request, b.now)
-	if answer.Allowed {
-		return Refusal{Pod: p.Name(), Node: p.Request.Pod.Spec.NodeName, Verdict: "Waits", Message: "its removal is not requested until other pods are replaced"}
-	}
-	return refusalOf(p, answer)
+	return wave, admitted, denied
 }
 
 func refusalOf(p Pod, answer removal.Answer) Refusal {
