@@ -68,7 +68,7 @@ func (c *ClusterFinder) currentOrNamedCores(ctx context.Context, config *rest.Co
 	if err != nil {
 		return nil, err
 	}
-	cells, err := ReadCells(ctx, here[0])
+	cells, err := ReadAll[v1alpha1.Cell](ctx, here[0], &v1alpha1.CellList{})
 	if err != nil && !apierrors.IsForbidden(err) {
 		return nil, fmt.Errorf("check whether the current context is a core cluster: %w", WithRemedy(config, err))
 	}
@@ -215,7 +215,7 @@ func (c *ClusterFinder) contextsWithCell(
 		if err != nil {
 			return false
 		}
-		cells, err := ReadCells(ctx, one)
+		cells, err := ReadAll[v1alpha1.Cell](ctx, one, &v1alpha1.CellList{})
 		return err == nil && slices.ContainsFunc(cells, func(cell v1alpha1.Cell) bool { return cell.Status.Cluster == uid })
 	})
 	return matching, skipped, nil

@@ -11,6 +11,7 @@ import (
 
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -22,16 +23,21 @@ import (
 // pageSize is the page size of lists. Many small responses are cheaper for the API server and show results earlier.
 const pageSize = 500
 
-// ListPages calls visit for each page of a list.
-func ListPages[L client.ObjectList](ctx context.Context, c Core, list L, visit func(L), options ...client.ListOption) error {
+// ReadAll reads all objects of the kind of an empty list, in pages.
+func ReadAll[T any](ctx context.Context, c Core, kind client.ObjectList, options ...client.ListOption) ([]T, error) {
+	all, next := []T{}, ""
 	for {
-		err := c.List(ctx, list, append(options, client.Limit(pageSize), client.Continue(list.GetContinue()))...)
-		if err != nil {
-			return c.WithRemedy(err)
+		page := kind.DeepCopyObject().(client.ObjectList)
+		if err := c.List(ctx, page, append(options, client.Limit(pageSize), client.Continue(next))...); err != nil {
+			return nil, c.WithRemedy(err)
 		}
-		visit(list)
-		if list.GetContinue() == "" {
-			return nil
+		items, err := meta.GetItemsPtr(page)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, *items.(*[]T)...)
+		if next = page.GetContinue(); next == "" {
+			return all, nil
 		}
 	}
 }
@@ -47,7 +53,7 @@ type CoreState struct {
 // readState reads all Cells, and the protectors of a namespace or of all namespaces. With a name it reads only that protector.
 func readState(ctx context.Context, c Core, namespace, name string) (s CoreState, err error) {
 	s.Core = c
-	if s.Cells, err = ReadCells(ctx, c); apierrors.IsForbidden(err) {
+	if s.Cells, err = ReadAll[v1alpha1.Cell](ctx, c, &v1alpha1.CellList{}); apierrors.IsForbidden(err) {
 		s.Cells, err = nil, nil
 	}
 	if err != nil {
@@ -61,15 +67,8 @@ func readState(ctx context.Context, c Core, namespace, name string) (s CoreState
 		}
 		return s, c.WithRemedy(client.IgnoreNotFound(err))
 	}
-	err = ListPages(ctx, c, &v1alpha1.PodProtectorList{}, func(l *v1alpha1.PodProtectorList) { s.Protectors = append(s.Protectors, l.Items...) }, client.InNamespace(namespace))
+	s.Protectors, err = ReadAll[v1alpha1.PodProtector](ctx, c, &v1alpha1.PodProtectorList{}, client.InNamespace(namespace))
 	return s, err
-}
-
-// ReadCells reads all Cells of a core cluster.
-func ReadCells(ctx context.Context, c Core) ([]v1alpha1.Cell, error) {
-	cells := []v1alpha1.Cell{}
-	err := ListPages(ctx, c, &v1alpha1.CellList{}, func(l *v1alpha1.CellList) { cells = append(cells, l.Items...) })
-	return cells, err
 }
 
 // Views returns the views of its protectors at a time.
@@ -126,14 +125,12 @@ func ReadDenials(ctx context.Context, c Core, namespace, name string) ([]denial.
 
 // listDenials reads the events of a namespace about pods of the namespace of, or of all if that is empty.
 func listDenials(ctx context.Context, c Core, namespace, of string, fields client.MatchingFields) (denials []denial.Denial, err error) {
-	reader := denial.NewReader()
-	err = ListPages(ctx, c, &eventsv1.EventList{}, func(l *eventsv1.EventList) {
-		for i := range l.Items {
-			if d, ok := reader.ParseEvent(c.Name, &l.Items[i]); ok && (of == "" || d.Namespace == of) {
-				denials = append(denials, d)
-			}
+	events, err := ReadAll[eventsv1.Event](ctx, c, &eventsv1.EventList{}, client.InNamespace(namespace), fields)
+	for i := range events {
+		if d, ok := denial.ParseEvent(c.Name, &events[i]); ok && (of == "" || d.Namespace == of) {
+			denials = append(denials, d)
 		}
-	}, client.InNamespace(namespace), fields)
+	}
 	return denials, err
 }
 

@@ -65,7 +65,11 @@ func (f *consoleFlags) run(ctx context.Context) error {
 	options := console.Default()
 	options.Registry, options.Others = prometheus.NewRegistry(), map[string]*rest.Config{}
 	for i, c := range cores {
-		if err := requireConsolePermissions(ctx, c); err != nil {
+		clientset, err := kubernetes.NewForConfig(c.Config)
+		if err == nil {
+			err = requirePermissions(ctx, c, clientset)
+		}
+		if err != nil {
 			return err
 		}
 		if i == 0 && c.Name != "" {
@@ -128,12 +132,8 @@ func withoutTimeout(config *rest.Config) *rest.Config {
 	return config
 }
 
-// requireConsolePermissions returns an error if the user may not watch what the console shows.
-func requireConsolePermissions(ctx context.Context, c plugin.Core) error {
-	clientset, err := kubernetes.NewForConfig(c.Config)
-	if err != nil {
-		return err
-	}
+// requirePermissions returns an error if the user may not watch what the console shows.
+func requirePermissions(ctx context.Context, c plugin.Core, clientset kubernetes.Interface) error {
 	var missing []string
 	for _, resource := range []string{"podprotectors", "cells"} {
 		for _, verb := range []string{"list", "watch"} {

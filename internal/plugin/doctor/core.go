@@ -27,9 +27,13 @@ func (f *doctorFlags) readCore(ctx context.Context, c plugin.Core) findings.Core
 		return found
 	}
 	plugin.RunConcurrently(
-		func() { found.Definitions = readResult(readDefinitions(ctx, c)) },
-		func() { found.Cells = readResult(plugin.ReadCells(ctx, c)) },
-		func() { found.Protectors = readResult(readProtectors(ctx, c)) },
+		func() {
+			found.Definitions = readResult(plugin.ReadAll[apiextensionsv1.CustomResourceDefinition](ctx, c, &apiextensionsv1.CustomResourceDefinitionList{}))
+		},
+		func() { found.Cells = readResult(plugin.ReadAll[v1alpha1.Cell](ctx, c, &v1alpha1.CellList{})) },
+		func() {
+			found.Protectors = readResult(plugin.ReadAll[v1alpha1.PodProtector](ctx, c, &v1alpha1.PodProtectorList{}))
+		},
 		func() {
 			all, err := plugin.ReadDenials(ctx, c, "", "")
 			found.Denials = readResult(denial.Since(all, f.Now().Add(-maxDenialAge)), err)
@@ -44,7 +48,7 @@ func (f *doctorFlags) readCore(ctx context.Context, c plugin.Core) findings.Core
 		func() { found.Mutating = readResult(mutatingConfigurations(ctx, c.Config)) },
 		func() { found.Policies = readResult(readPolicies(ctx, c)) },
 		func() {
-			if found.Rings = readResult(readRings(ctx, c)); found.Rings.Err == nil {
+			if found.Rings = readResult(readIfServed[v1alpha1.ClusterRing](ctx, c, &v1alpha1.ClusterRingList{})); found.Rings.Err == nil {
 				found.Leases = readResult(readShards(ctx, c, found.Rings.Value))
 			}
 		},
@@ -54,16 +58,6 @@ func (f *doctorFlags) readCore(ctx context.Context, c plugin.Core) findings.Core
 		func() { found.Hooks = requestCoreWebhooks(ctx, &found) },
 	)
 	return found
-}
-
-func readDefinitions(ctx context.Context, c plugin.Core) (all []apiextensionsv1.CustomResourceDefinition, err error) {
-	err = plugin.ListPages(ctx, c, &apiextensionsv1.CustomResourceDefinitionList{}, func(l *apiextensionsv1.CustomResourceDefinitionList) { all = append(all, l.Items...) })
-	return all, err
-}
-
-func readProtectors(ctx context.Context, c plugin.Core) (all []v1alpha1.PodProtector, err error) {
-	err = plugin.ListPages(ctx, c, &v1alpha1.PodProtectorList{}, func(l *v1alpha1.PodProtectorList) { all = append(all, l.Items...) })
-	return all, err
 }
 
 // readHeldObjects returns deleted objects that wait for a finalizer of Breakwater.

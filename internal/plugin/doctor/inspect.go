@@ -47,14 +47,21 @@ func (f *doctorFlags) read(ctx context.Context) (*findings.Inspection, error) {
 	})
 	answered()
 	cells.running.Wait()
-	r.Cells = f.cellsToCheck(r.Cores)
-	if len(r.Cells) == 0 && here != "" { // no core reports Cells
-		r.Cells = []findings.Cell{{Name: here}}
+	names, namespaces := slices.Clone(f.cells), map[string][]string{}
+	for i := range r.Cores {
+		for _, c := range r.Cores[i].Cells.Value {
+			if namespaces[c.Name] = c.Spec.Namespaces; len(f.cells) == 0 && !slices.Contains(names, c.Name) {
+				names = append(names, c.Name)
+			}
+		}
 	}
-	for i := range r.Cells {
-		namespaces := r.Cells[i].Namespaces
-		r.Cells[i] = *cells.started[r.Cells[i].Name]
-		r.Cells[i].Namespaces = namespaces
+	if len(names) == 0 && here != "" { // no core reports Cells
+		names = []string{here}
+	}
+	for _, name := range names {
+		cell := *cells.started[name]
+		cell.Namespaces = namespaces[name]
+		r.Cells = append(r.Cells, cell)
 	}
 	r.Now = f.Now()
 	return r, nil
@@ -79,23 +86,4 @@ func (r *cellReadings) start(names ...string) {
 			r.running.Go(func() { *cell = r.read(name) })
 		}
 	}
-}
-
-// cellsToCheck returns the cells to check: those of the flags, or all Cells of the cores.
-func (f *doctorFlags) cellsToCheck(cores []findings.Core) (all []findings.Cell) {
-	for _, name := range f.cells {
-		all = append(all, findings.Cell{Name: name})
-	}
-	for i := range cores {
-		for j := range cores[i].Cells.Value {
-			c := &cores[i].Cells.Value[j]
-			at := slices.IndexFunc(all, func(other findings.Cell) bool { return other.Name == c.Name })
-			if at < 0 && len(f.cells) == 0 {
-				all = append(all, findings.Cell{Name: c.Name, Namespaces: c.Spec.Namespaces})
-			} else if at >= 0 {
-				all[at].Namespaces = c.Spec.Namespaces
-			}
-		}
-	}
-	return all
 }

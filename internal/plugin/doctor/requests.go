@@ -47,52 +47,45 @@ func requestCoreWebhooks(ctx context.Context, found *findings.Core) []findings.H
 	})...)
 }
 
-// readRings reads the ClusterRings. If their CRD does not exist, it returns none: the crds check reports that.
-func readRings(ctx context.Context, c plugin.Core) (all []v1alpha1.ClusterRing, err error) {
-	err = plugin.ListPages(ctx, c, &v1alpha1.ClusterRingList{}, func(l *v1alpha1.ClusterRingList) { all = append(all, l.Items...) })
-	return all, ignoreNoMatch(err)
+// readIfServed reads all objects of a kind, none if its CRD does not exist: the crds check reports that.
+func readIfServed[T any](ctx context.Context, c plugin.Core, kind client.ObjectList) ([]T, error) {
+	all, err := plugin.ReadAll[T](ctx, c, kind)
+	if meta.IsNoMatchError(err) {
+		return nil, nil
+	}
+	return all, err
 }
 
 // readShards reads the Leases of shards in each namespace that a ring names.
 func readShards(ctx context.Context, c plugin.Core, rings []v1alpha1.ClusterRing) (all []coordinationv1.Lease, err error) {
-	var namespaces []string
+	var read []string
 	for i := range rings {
-		if namespace := rings[i].Spec.ShardNamespace; !slices.Contains(namespaces, namespace) {
-			namespaces = append(namespaces, namespace)
+		namespace := rings[i].Spec.ShardNamespace
+		if slices.Contains(read, namespace) {
+			continue
 		}
-	}
-	for _, namespace := range namespaces {
-		err := plugin.ListPages(ctx, c, &coordinationv1.LeaseList{}, func(l *coordinationv1.LeaseList) { all = append(all, l.Items...) },
-			client.InNamespace(namespace), client.HasLabels{v1alpha1.LabelRing})
+		read = append(read, namespace)
+		some, err := plugin.ReadAll[coordinationv1.Lease](ctx, c, &coordinationv1.LeaseList{}, client.InNamespace(namespace), client.HasLabels{v1alpha1.LabelRing})
 		if err != nil {
 			return nil, err
 		}
+		all = append(all, some...)
 	}
 	return all, nil
 }
 
-// readPolicies reads the names of scheduling policies. It returns none if their CRDs do not exist.
+// readPolicies reads the names of scheduling policies.
 func readPolicies(ctx context.Context, c plugin.Core) (names []string, err error) {
-	err = plugin.ListPages(ctx, c, &v1alpha1.PodSchedulingPolicyList{}, func(l *v1alpha1.PodSchedulingPolicyList) {
-		for i := range l.Items {
-			names = append(names, l.Items[i].Namespace+"/"+l.Items[i].Name)
-		}
-	})
-	if err := ignoreNoMatch(err); err != nil {
+	namespaced, err := readIfServed[v1alpha1.PodSchedulingPolicy](ctx, c, &v1alpha1.PodSchedulingPolicyList{})
+	if err != nil {
 		return nil, err
 	}
-	err = plugin.ListPages(ctx, c, &v1alpha1.ClusterPodSchedulingPolicyList{}, func(l *v1alpha1.ClusterPodSchedulingPolicyList) {
-		for i := range l.Items {
-			names = append(names, l.Items[i].Name)
-		}
-	})
-	return names, ignoreNoMatch(err)
-}
-
-// ignoreNoMatch ignores the error that a kind does not exist.
-func ignoreNoMatch(err error) error {
-	if meta.IsNoMatchError(err) {
-		return nil
+	for i := range namespaced {
+		names = append(names, namespaced[i].Namespace+"/"+namespaced[i].Name)
 	}
-	return err
+	all, err := readIfServed[v1alpha1.ClusterPodSchedulingPolicy](ctx, c, &v1alpha1.ClusterPodSchedulingPolicyList{})
+	for i := range all {
+		names = append(names, all[i].Name)
+	}
+	return names, err
 }

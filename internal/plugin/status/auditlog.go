@@ -62,9 +62,8 @@ func (a auditLog) visitLines(p *plugin.Plugin, visit func(line []byte) error) er
 }
 
 func (f *denialsFlags) readAudit(of plugin.Scope) (all []denial.Denial, err error) {
-	reader := denial.NewReader()
 	err = f.auditLog.visitLines(f.Plugin, func(line []byte) error {
-		d, ok, err := reader.ParseAudit(line)
+		d, ok, err := denial.ParseAudit(line)
 		if ok && (of.Namespace == "" || d.Namespace == of.Namespace) && (of.Name == "" || d.IsOf(of.Name)) {
 			if d.Cell = cmp.Or(d.Cell, f.cell); f.cell == "" || d.Cell == f.cell {
 				all = append(all, d)

@@ -60,7 +60,7 @@ func (f *cellsFlags) run(ctx context.Context, names []string) error {
 		return err
 	}
 	read, failed := plugin.FromEachCore(cores, func(c plugin.Core) ([]status.Cell, error) {
-		cells, err := plugin.ReadCells(ctx, c)
+		cells, err := plugin.ReadAll[v1alpha1.Cell](ctx, c, &v1alpha1.CellList{})
 		return cellViews(c.Name, cells, f), err
 	})
 	if len(read) == 0 {

@@ -73,7 +73,7 @@ func (b *watchState) record(core, kind string, object client.Object, deleted boo
 			delete(s.cells, key.Name)
 		}
 	case *eventsv1.Event:
-		if d, ok := denial.NewReader().ParseEvent(core, o); ok && !deleted {
+		if d, ok := denial.ParseEvent(core, o); ok && !deleted {
 			s.denials[key] = d
 		}
 	}

@@ -42,8 +42,8 @@ func checkServedCertificate(f reporter, hook *Hook, now time.Time) []Finding {
 	case hook.Chain.Err != nil:
 		return []Finding{f.finding(Problem, fmt.Sprintf("%s at %s did not present a certificate: %v.", hook.Name, hook.Host, hook.Chain.Err), "Check that replicas of the webhook are ready.", "webhook-down")}
 	}
-	if problem := verifyCertificate(hook, roots, now); problem != nil {
-		return []Finding{*problem.finding(f)}
+	if found := verifyCertificate(f, hook, roots, now); len(found) > 0 {
+		return found
 	}
 	if hook.Answer != nil {
 		return []Finding{f.finding(Problem, fmt.Sprintf("%s, called from this machine, %v.", hook.Name, hook.Answer),
@@ -71,19 +71,8 @@ func checkBundle(f reporter, hook *Hook, roots []*x509.Certificate, now time.Tim
 		"Fix the component that renews them, which depends on tls.mode of the chart: docs/how-to/certificates.md.", "certificate-expired")}
 }
 
-// certificateProblem describes what is wrong with a certificate.
-type certificateProblem struct {
-	Verdict
-	found, do, runbook string
-}
-
-func (w *certificateProblem) finding(f reporter) *Finding {
-	found := f.finding(w.Verdict, w.found, w.do, w.runbook)
-	return &found
-}
-
-// verifyCertificate verifies the served certificate as an API server does. It returns nil if the certificate is valid.
-func verifyCertificate(hook *Hook, roots []*x509.Certificate, now time.Time) *certificateProblem {
+// verifyCertificate verifies the served certificate as an API server does. It returns none if the certificate is valid.
+func verifyCertificate(f reporter, hook *Hook, roots []*x509.Certificate, now time.Time) []Finding {
 	served := hook.Chain.Value[0]
 	options := x509.VerifyOptions{CurrentTime: now, Intermediates: x509.NewCertPool(), DNSName: hook.Host}
 	for _, intermediate := range hook.Chain.Value[1:] {
@@ -100,18 +89,18 @@ func verifyCertificate(hook *Hook, roots []*x509.Certificate, now time.Time) *ce
 	invalid, hostnameErr := x509.CertificateInvalidError{}, x509.HostnameError{}
 	switch {
 	case now.After(served.NotAfter):
-		return &certificateProblem{Problem, fmt.Sprintf("The certificate of %s expired %s ago, at %s.", hook.Name, formatLifetime(now.Sub(served.NotAfter)), served.NotAfter.UTC().Format(time.RFC3339)), renew, "certificate-expired"}
+		return []Finding{f.finding(Problem, fmt.Sprintf("The certificate of %s expired %s ago, at %s.", hook.Name, formatLifetime(now.Sub(served.NotAfter)), served.NotAfter.UTC().Format(time.RFC3339)), renew, "certificate-expired")}
 	case now.Before(served.NotBefore):
-		return &certificateProblem{Problem, fmt.Sprintf("The certificate of %s is not valid before %s: a clock is wrong.", hook.Name, served.NotBefore.UTC().Format(time.RFC3339)), "Check the clocks of the machines.", "clock-skew"}
+		return []Finding{f.finding(Problem, fmt.Sprintf("The certificate of %s is not valid before %s: a clock is wrong.", hook.Name, served.NotBefore.UTC().Format(time.RFC3339)), "Check the clocks of the machines.", "clock-skew")}
 	case errors.As(err, &hostnameErr):
-		return &certificateProblem{Problem, fmt.Sprintf("The certificate of %s is not valid for %s.", hook.Name, hook.Host), "Issue a certificate for that name.", "certificate-expired"}
+		return []Finding{f.finding(Problem, fmt.Sprintf("The certificate of %s is not valid for %s.", hook.Name, hook.Host), "Issue a certificate for that name.", "certificate-expired")}
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		return &certificateProblem{Problem, fmt.Sprintf("A CA certificate in the chain of %s has expired.", hook.Name), renew, "certificate-expired"}
+		return []Finding{f.finding(Problem, fmt.Sprintf("A CA certificate in the chain of %s has expired.", hook.Name), renew, "certificate-expired")}
 	case err != nil:
-		return &certificateProblem{Problem, fmt.Sprintf("The caBundle does not verify the certificate of %s: %v.", hook.Name, err),
-			"Fix the component that fills the caBundle, which depends on tls.mode of the chart: docs/how-to/certificates.md.", "webhook-down"}
+		return []Finding{f.finding(Problem, fmt.Sprintf("The caBundle does not verify the certificate of %s: %v.", hook.Name, err),
+			"Fix the component that fills the caBundle, which depends on tls.mode of the chart: docs/how-to/certificates.md.", "webhook-down")}
 	case now.Add(renewalDue).After(served.NotAfter):
-		return &certificateProblem{Warning, fmt.Sprintf("The certificate of %s expires in %s, and should have been renewed by now.", hook.Name, formatLifetime(served.NotAfter.Sub(now))), renew, "certificate-expiring"}
+		return []Finding{f.finding(Warning, fmt.Sprintf("The certificate of %s expires in %s, and should have been renewed by now.", hook.Name, formatLifetime(served.NotAfter.Sub(now))), renew, "certificate-expiring")}
 	}
 	return nil
 }

@@ -28,7 +28,8 @@ func checkCells(core *Core, now time.Time) []Finding {
 
 func checkCell(f reporter, core string, c *v1alpha1.Cell, now time.Time) []Finding {
 	name := "Cell " + c.Name
-	switch state := status.OfCell(core, c, now); {
+	state := status.OfCell(core, c, now)
+	switch {
 	case state.Draining:
 		return []Finding{f.finding(Warning, name+" is being deleted and is not drained yet.",
 			"See docs/concepts/topology.md if that takes longer than a few minutes.", "")}
@@ -43,8 +44,8 @@ func checkCell(f reporter, core string, c *v1alpha1.Cell, now time.Time) []Findi
 		return nil
 	}
 	runbook := "cell-silent"
-	if alarms := status.OfCell(core, c, now).Alarms; len(alarms) > 0 {
-		runbook = alarms[0].Runbook
+	if len(state.Alarms) > 0 {
+		runbook = state.Alarms[0].Runbook
 	}
 	return []Finding{f.finding(Problem, name+": "+problem, "For details: kubectl breakwater cells "+c.Name, runbook)}
 }
