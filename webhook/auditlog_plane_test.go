@@ -40,9 +40,8 @@ func TestAuditLogRecordsRefusals(t *testing.T) {
 			return err.Error()
 		}
 		var got []string
-		reader := denial.NewReader()
 		for line := range bytes.Lines(raw) {
-			d, ok, err := reader.ParseAudit(line)
+			d, ok, err := denial.ParseAudit(line)
 			if err != nil || !ok || d.Namespace != l.namespace {
 				continue
 			}

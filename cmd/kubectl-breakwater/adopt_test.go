@@ -7,6 +7,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/internal/core/succession"
@@ -36,7 +37,7 @@ func (h *hub) createPodOf(set *appsv1.StatefulSet, name string) {
 func (h *hub) owners(pod string) int {
 	h.Helper()
 	p := &corev1.Pod{}
-	h.must(h.Get(h.Context(), keyOf(h.namespace, pod), p))
+	h.must(h.Get(h.Context(), objectKey(h.namespace, pod), p))
 	return len(p.OwnerReferences)
 }
 
@@ -57,7 +58,13 @@ func TestAdoptReleasesPodsOfRecreatedControllers(t *testing.T) {
 		`gone-0 StatefulSet/gone NoSuccessor StatefulSet "gone" was deleted: create it again`, "kv-0 StatefulSet/kv Release", "Nothing was changed. Add --yes to release 2 pods.")
 	wantNoWords(t, text, "alive-0")
 	wantNoWords(t, h.mustRun("adopt", "statefulset/db"), "kv-0", "gone-0")
-	var list orphanList
+	var list struct {
+		Orphans []struct {
+			Pod, Controller          string
+			ControllerUID, Successor types.UID
+			Decision                 succession.Decision
+		}
+	}
 	out, _, err := runPlugin(t, "", append([]string{"adopt", "-o", "json"}, h.flags...)...)
 	h.must(err)
 	h.must(json.Unmarshal([]byte(out), &list))

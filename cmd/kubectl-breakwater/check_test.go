@@ -1,8 +1,6 @@
 package main
 
 import (
-	"os"
-	"strings"
 	"testing"
 
 	"k8s.io/client-go/rest"
@@ -33,17 +31,5 @@ func TestCheckBeforeInstallation(t *testing.T) {
 			wantErrors(t, err, c.errs)
 			wantWords(t, out, c.out...)
 		})
-	}
-}
-
-func TestOldestKubernetesIsThatOfTheCharts(t *testing.T) {
-	for _, chart := range []string{"breakwater", "breakwater-crds"} {
-		raw, err := os.ReadFile("../../charts/" + chart + "/Chart.yaml")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if want := `kubeVersion: ">=` + minKubernetes + `-0"`; !strings.Contains(string(raw), want) {
-			t.Errorf("Chart.yaml of %s does not have %s", chart, want)
-		}
 	}
 }

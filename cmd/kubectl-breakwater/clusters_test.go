@@ -7,9 +7,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/kubernetes"
@@ -20,6 +22,8 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/plugin"
 )
 
 func TestMain(m *testing.M) { testplane.Main(m) }
@@ -41,17 +45,16 @@ func writeContexts(t *testing.T, current string, configs map[string]*rest.Config
 	return path
 }
 
-// parsedFinder returns the clusterFinder for these arguments.
-func parsedFinder(t *testing.T, arguments ...string) *clusterFinder {
+// parsedFinder returns the ClusterFinder for these arguments.
+func parsedFinder(t *testing.T, arguments ...string) *plugin.ClusterFinder {
 	t.Helper()
-	p := newPlugin(genericiooptions.NewTestIOStreamsDiscard())
-	root := rootCommand(genericiooptions.NewTestIOStreamsDiscard())
-	root.ResetFlags()
-	p.bind(root)
+	p := plugin.New(genericiooptions.NewTestIOStreamsDiscard())
+	root := &cobra.Command{}
+	p.Bind(root)
 	if err := root.ParseFlags(arguments); err != nil {
 		t.Fatal(err)
 	}
-	return p.clusters
+	return p.Clusters
 }
 
 // clusterWithoutCRDs returns a cluster without the CRDs of Breakwater.
@@ -63,9 +66,9 @@ func clusterWithoutCRDs(t *testing.T) *rest.Config {
 		t.Fatal(err)
 	}
 	testplane.Eventually(t, func() string {
-		serves, err := servesCells(t.Context(), config)
+		serves, err := hasCells(t.Context(), config)
 		if err != nil || serves {
-			return fmt.Sprintf("servesCells() = %v, %v, want false after the CRDs were deleted", serves, err)
+			return fmt.Sprintf("hasCells() = %v, %v, want false after the CRDs were deleted", serves, err)
 		}
 		return ""
 	})
@@ -147,7 +150,7 @@ func TestCoresKeepImpersonation(t *testing.T) {
 		t.Errorf("impersonation %+v, timeout %s, user agent %s; want user eve with a group, 7s, and kubectl-breakwater/", config.Impersonate, config.Timeout, config.UserAgent)
 	}
 	err = cores[0].List(t.Context(), &v1alpha1.PodProtectorList{})
-	wantErrors(t, cores[0].withRemedy(err), []string{`User "eve" cannot list`, "request this permission"})
+	wantErrors(t, cores[0].WithRemedy(err), []string{`User "eve" cannot list`, "request this permission"})
 }
 
 // createCellWebhooks creates a webhook configuration for removals in cells that matches no namespace.
@@ -211,12 +214,12 @@ func TestCellClusters(t *testing.T) {
 		cell      string
 		arguments []string
 		host      string
-		found     connectionSource
+		found     plugin.ConnectionSource
 		errs      []string
 	}{
-		"the context that is named":                                 {"mine", []string{"--cell-context", "mine=hub"}, admin.Host, fromFlag, nil},
-		"the current context, which calls the webhook for the cell": {"mine", nil, other.Host, fromCurrentContext, nil},
-		"the kubeconfig of the Secret":                              {"secret", nil, other.Host, fromSecret, nil},
+		"the context that is named":                                 {"mine", []string{"--cell-context", "mine=hub"}, admin.Host, plugin.FromFlag, nil},
+		"the current context, which calls the webhook for the cell": {"mine", nil, other.Host, plugin.FromCurrentContext, nil},
+		"the kubeconfig of the Secret":                              {"secret", nil, other.Host, plugin.FromSecret, nil},
 		"a Cell without a kubeconfig":                               {"way-less", nil, "", "", []string{"--cell-context way-less=CONTEXT", "does not name a Secret"}},
 		"no Cell":                                                   {"none", nil, "", "", []string{"--cell-context none=CONTEXT", `"none" not found`}},
 		"a user without permissions":                                {"secret", []string{"--as", "eve"}, "", "", []string{"you may not list ValidatingWebhookConfigurations", "--cell-context secret=CONTEXT"}},
@@ -229,7 +232,7 @@ func TestCellClusters(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := of.Cell(t.Context(), c.cell, knownCores(cores))
+			got, err := of.Cell(t.Context(), c.cell, plugin.KnownCores(cores))
 			wantErrors(t, err, c.errs)
 			if err == nil && (got.Config.Host != c.host || got.Source != c.found || got.Cell != c.cell) {
 				t.Errorf("Cell() = %+v, want host %s from %s", got, c.host, c.found)
@@ -241,7 +244,7 @@ func TestCellClusters(t *testing.T) {
 func TestCurrentCell(t *testing.T) {
 	admin, other := testplane.Config(t), clusterWithoutCRDs(t)
 	path := writeContexts(t, "worker", map[string]*rest.Config{"worker": other, "hub": admin})
-	here := func(arguments ...string) (cellCluster, error) {
+	here := func(arguments ...string) (plugin.CellCluster, error) {
 		return parsedFinder(t, append(arguments, "--kubeconfig", path)...).CurrentCell(t.Context())
 	}
 	_, err := here()
@@ -272,8 +275,20 @@ func wantErrors(t *testing.T, err error, words []string) {
 
 func TestArgumentsOfCompletionProgram(t *testing.T) {
 	for name, want := range map[string]string{"kubectl-breakwater": "status", "/usr/bin/kubectl_complete-breakwater": "__complete status", "kubectl_complete-breakwater.exe": "__complete status"} {
-		if got := strings.Join(arguments([]string{name, "status"}), " "); got != want {
+		if got := strings.Join(plugin.Arguments([]string{name, "status"}), " "); got != want {
 			t.Errorf("arguments() of %s = %q, want %q", name, got, want)
 		}
 	}
+}
+
+// hasCells reports whether a cluster serves Cells.
+func hasCells(ctx context.Context, config *rest.Config) (bool, error) {
+	c, err := client.New(config, client.Options{Scheme: clusters.Scheme()})
+	if err == nil {
+		err = c.List(ctx, &v1alpha1.CellList{})
+	}
+	if meta.IsNoMatchError(err) {
+		return false, nil
+	}
+	return err == nil, err
 }

@@ -74,7 +74,7 @@ func (h *hub) must(err error) {
 func (h *hub) setHeartbeat(ago time.Duration) {
 	h.Helper()
 	cell := &v1alpha1.Cell{}
-	h.must(h.Get(h.Context(), keyOf("", h.cell), cell))
+	h.must(h.Get(h.Context(), objectKey("", h.cell), cell))
 	at := metav1.NewMicroTime(time.Now().Add(-ago))
 	cell.Status.Aggregator = v1alpha1.CellAggregator{Holder: "agg-0", Epoch: 7, LastHeartbeat: &at}
 	cell.Status.Pods, cell.Status.Protectors = 12, 3
@@ -176,12 +176,12 @@ func TestStatusOfANamespace(t *testing.T) {
 	wantWords(t, h.mustRun("status", "-A"), "NAMESPACE NAME", h.namespace+" fine")
 	h.setHeartbeat(10 * time.Minute)
 	wantWords(t, h.mustRun("status"), "ok; stale: "+h.cell)
-	var list protectorList
+	var list struct{ Protectors []status.Protector }
 	h.must(json.Unmarshal([]byte(h.mustRun("status", "-o", "json")), &list))
 	if len(list.Protectors) != 4 || list.Protectors[0].Name != "busy" || list.Protectors[0].Refuses != "NoBudget" || !list.Protectors[0].Cells[0].Stale {
 		t.Errorf("%+v", list)
 	}
-	var again protectorList
+	var again struct{ Protectors []status.Protector }
 	h.must(yaml.UnmarshalStrict([]byte(h.mustRun("status", "-o", "yaml", "fine")), &again))
 	if len(again.Protectors) != 1 || again.Protectors[0].Allowed != 4 {
 		t.Errorf("%+v", again)
@@ -232,19 +232,19 @@ func TestCells(t *testing.T) {
 	wantWords(t, h.mustRun("cells", h.cell, "-o", "wide"), h.cell+" stale", "10m ago", "agg-0 0 Exact 65s 60s Trust all pods", "Removals are decided by "+
 		"old counts of "+h.cell, "Its aggregator agg-0 has not reported for more than 60s", "docs/runbooks/cell-silent.md")
 	cell := &v1alpha1.Cell{}
-	h.must(h.Get(t.Context(), keyOf("", h.cell), cell))
+	h.must(h.Get(t.Context(), objectKey("", h.cell), cell))
 	cell.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionGuarded, Status: "False", Reason: "WebhookMissing", Message: "The API server calls no webhook.", LastTransitionTime: metav1.Now()}}
 	h.must(h.Status().Update(t.Context(), cell))
 	unchecked := "Removals in " + h.cell + " are not checked"
 	wantWords(t, h.mustRun("cells"), h.cell+" notGuarded ? NO", unchecked, "Guarded False WebhookMissing: The API server calls no webhook.")
 	h.protect("web", 5, 9, nil)
 	wantWords(t, h.mustRun("status"), "not guarded "+unchecked, "docs/runbooks/cell-unguarded.md", "stale Removals are decided by old counts")
-	var protectors protectorList
+	var protectors struct{ Alarms []status.Alarm }
 	h.must(json.Unmarshal([]byte(h.mustRun("status", "-o", "json")), &protectors))
 	if !slices.ContainsFunc(protectors.Alarms, func(a status.Alarm) bool { return a.Kind == status.AlarmUnguarded && a.Cell == h.cell }) {
 		t.Errorf("status has the alarms %+v, want that %s is not guarded", protectors.Alarms, h.cell)
 	}
-	var list cellList
+	var list struct{ Cells []status.Cell }
 	h.must(json.Unmarshal([]byte(h.mustRun("cells", h.cell, "-o", "json")), &list))
 	if len(list.Cells) != 1 || list.Cells[0].State != "notGuarded" || !list.Cells[0].Stale {
 		t.Errorf("%+v", list)
@@ -272,7 +272,7 @@ func TestDenials(t *testing.T) {
 	wantNoWords(t, h.mustRun("denials", "web"), "carol")
 	other := newHub(t)
 	wantWords(t, other.mustRun("denials", "--cell", "elsewhere"), "No removal was denied")
-	var list denialList
+	var list struct{ Denials []denial.Denial }
 	h.must(json.Unmarshal([]byte(h.mustRun("denials", "--cell", h.cell, "-o", "json")), &list))
 	if len(list.Denials) != 1 || list.Denials[0].Count != 11 || !list.Denials[0].AtLeast {
 		t.Errorf("%+v", list)
@@ -319,7 +319,7 @@ func TestStatusColors(t *testing.T) {
 	}
 	_, _, err := runPlugin(t, "", append([]string{"status", "--color", "red"}, h.flags...)...)
 	wantErrors(t, err, []string{`--color "red"`})
-	var list protectorList
+	var list struct{ Protectors []status.Protector }
 	h.must(json.Unmarshal([]byte(h.mustRun("status", "-o", "json", "--color", "always")), &list))
 }
 
@@ -359,4 +359,8 @@ func TestCompletion(t *testing.T) {
 	if err := root.Execute(); err != nil || !strings.Contains(script.String(), "kubectl-breakwater") {
 		t.Errorf("%v: %.200s", err, script.String())
 	}
+}
+
+func objectKey(namespace, name string) client.ObjectKey {
+	return client.ObjectKey{Namespace: namespace, Name: name}
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 	"github.com/breakwater-k8s/breakwater/internal/cli"
-	"github.com/breakwater-k8s/breakwater/internal/diagnose/doctor"
+	"github.com/breakwater-k8s/breakwater/internal/plugin/doctor/findings"
 )
 
 // runDoctor runs doctor, and returns its output and exit code.
@@ -39,17 +39,17 @@ func TestDoctorExitCodes(t *testing.T) {
 		code      int
 		words     []string
 	}{
-		"no problem":                 {append([]string{"--check", "crds", "--cell", "none"}, h.flags...), exitIncomplete, []string{"UNKNOWN", "cell none: apiserver", "1 check found no problem"}},
-		"a cell is silent":           {append([]string{"--check", "cells"}, h.flags...), exitProblem, []string{"PROBLEM core: cells", "Cell " + silent.cell + " is silent", "-> docs/runbooks/cell-silent.md"}},
-		"a user without permissions": {append([]string{"--check", "crds,cells,protectors,finalizers,vanished", "--as", "eve", "-o", "wide"}, h.flags...), exitIncomplete, []string{"UNKNOWN core: crds", "UNKNOWN core: cells", "UNKNOWN core: protectors", "UNKNOWN core: finalizers", "UNKNOWN core: vanished"}},
-		"a user without permissions, in short": {append([]string{"--check", "crds,cells,protectors,finalizers,vanished,rights,targets", "--as", "eve"}, h.flags...), exitIncomplete, []string{
+		"no problem":                 {append([]string{"--check", "crds", "--cell", "none"}, h.flags...), 2, []string{"UNKNOWN", "cell none: apiserver", "1 check found no problem"}},
+		"a cell is silent":           {append([]string{"--check", "cells"}, h.flags...), 1, []string{"PROBLEM core: cells", "Cell " + silent.cell + " is silent", "-> docs/runbooks/cell-silent.md"}},
+		"a user without permissions": {append([]string{"--check", "crds,cells,protectors,finalizers,vanished", "--as", "eve", "-o", "wide"}, h.flags...), 2, []string{"UNKNOWN core: crds", "UNKNOWN core: cells", "UNKNOWN core: protectors", "UNKNOWN core: finalizers", "UNKNOWN core: vanished"}},
+		"a user without permissions, in short": {append([]string{"--check", "crds,cells,protectors,finalizers,vanished,rights,targets", "--as", "eve"}, h.flags...), 2, []string{
 			"UNKNOWN core: rights", "You may not read CustomResourceDefinitions, Cells, PodProtectors, Events", "could not be completed: crds, cells, protectors, vanished, finalizers, targets. You lack permission to list podprotectors.breakwater.dev",
 		}},
-		"the core is unreachable":              {[]string{"--core", "gone=" + unreachable, "--kubeconfig", h.flags[1]}, exitProblem, []string{"PROBLEM core gone: apiserver", "-> docs/runbooks/core-down.md"}},
-		"the core does not respond":            {[]string{"--core", "mute=" + unresponsive, "--kubeconfig", h.flags[1], "--timeout", "300ms"}, exitProblem, []string{"PROBLEM core mute: apiserver", "deadline exceeded"}},
-		"the current context does not respond": {[]string{"--kubeconfig", unresponsive, "--timeout", "300ms"}, exitIncomplete, []string{"does not answer", "deadline exceeded"}},
-		"no core is configured":                {[]string{"--kubeconfig", unreachable}, exitIncomplete, []string{"does not answer"}},
-		"an unknown check":                     {append([]string{"--check", "moon"}, h.flags...), exitIncomplete, []string{`--check "moon": want some of apiserver, cells`}},
+		"the core is unreachable":              {[]string{"--core", "gone=" + unreachable, "--kubeconfig", h.flags[1]}, 1, []string{"PROBLEM core gone: apiserver", "-> docs/runbooks/core-down.md"}},
+		"the core does not respond":            {[]string{"--core", "mute=" + unresponsive, "--kubeconfig", h.flags[1], "--timeout", "300ms"}, 1, []string{"PROBLEM core mute: apiserver", "deadline exceeded"}},
+		"the current context does not respond": {[]string{"--kubeconfig", unresponsive, "--timeout", "300ms"}, 2, []string{"does not answer", "deadline exceeded"}},
+		"no core is configured":                {[]string{"--kubeconfig", unreachable}, 2, []string{"does not answer"}},
+		"an unknown check":                     {append([]string{"--check", "moon"}, h.flags...), 2, []string{`--check "moon": want some of apiserver, cells`}},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			out, errOut, code := runDoctor(t, c.arguments...)
@@ -83,8 +83,11 @@ func TestDoctorWithoutProblems(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("exit code %d, want 0 or 1: %s\n%s", code, errOut, out)
 	}
-	result := diagnosis{}
-	if err := json.Unmarshal([]byte(out), &result); err != nil || result.Verdict != doctor.OK {
+	result := struct {
+		Verdict  findings.Verdict
+		Findings []findings.Finding
+	}{}
+	if err := json.Unmarshal([]byte(out), &result); err != nil || result.Verdict != findings.OK {
 		t.Fatalf("findings cannot be parsed: %v: %+v", err, result)
 	}
 	seen := map[string]int{}

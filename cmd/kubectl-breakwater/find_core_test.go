@@ -69,9 +69,9 @@ func (f *workerFixture) name(references map[string]clusters.CoreReference) {
 func (f *workerFixture) cores(kubeconfig string, arguments ...string) (found string, reported string, err error) {
 	f.Helper()
 	finder := parsedFinder(f.T, append(arguments, "--kubeconfig", kubeconfig)...)
-	finder.namesEnvironment = true
+	finder.NamesEnvironment = true
 	var lines []string
-	finder.report = func(format string, of ...any) { lines = append(lines, fmt.Sprintf(format, of...)) }
+	finder.Report = func(format string, of ...any) { lines = append(lines, fmt.Sprintf(format, of...)) }
 	cores, err := finder.Cores(f.Context())
 	var all []string
 	for _, c := range cores {
@@ -126,12 +126,13 @@ func TestWorkerWithSharesNamesItsCore(t *testing.T) {
 	of := newWorkerFixture(t)
 	f := &workerFixture{T: t, hub: of.worker, worker: of.hub} // only the latter serves Cells
 	f.name(map[string]clusters.CoreReference{"a": {Servers: []string{f.hub.Host}}})
-	c, err := newCore("", f.worker)
+	c, err := client.New(f.worker, client.Options{Scheme: clusters.Scheme()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if cells, err := readCells(t.Context(), c); err != nil || len(cells) > 0 {
-		t.Fatalf("other tests left %d Cells (error %v), want none", len(cells), err)
+	left := &v1alpha1.CellList{}
+	if err := c.List(t.Context(), left); err != nil || len(left.Items) > 0 {
+		t.Fatalf("other tests left %d Cells (error %v), want none", len(left.Items), err)
 	}
 	path := writeContexts(t, "worker", map[string]*rest.Config{"worker": f.worker, "hub": f.hub})
 	const named = `core: context "hub", named by ConfigMap breakwater-system/breakwater-core`
@@ -157,7 +158,7 @@ func TestWorkerWithSharesNamesItsCore(t *testing.T) {
 func TestEnvironmentIsNamedWhenItSetsTheCore(t *testing.T) {
 	f := newWorkerFixture(t)
 	f.name(map[string]clusters.CoreReference{"a": {Servers: []string{f.worker.Host}}})
-	t.Setenv(coreContextVariable, "hub")
+	t.Setenv("BREAKWATER_CORE_CONTEXT", "hub")
 	path := writeContexts(t, "worker", map[string]*rest.Config{"worker": f.worker, "hub": f.hub})
 	found, reported, err := f.cores(path)
 	if want := `core: hub, set by BREAKWATER_CORE_CONTEXT`; found != "HUB" || reported != want || err != nil {
@@ -174,7 +175,7 @@ func TestEnvironmentIsNamedWhenItSetsTheCore(t *testing.T) {
 // Without a reference, only a core that has a Cell for this very cluster is taken: commands would change the protectors of another one.
 func TestCoreWithACellForTheWorker(t *testing.T) {
 	f := newWorkerFixture(t)
-	c, err := newCore("", f.hub)
+	c, err := client.New(f.hub, client.Options{Scheme: clusters.Scheme()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/internal/core/podhold"
 )
@@ -50,7 +49,12 @@ func TestNodeStatusAndRelease(t *testing.T) {
 	if all := h.mustRun("node", "status"); !strings.Contains(all, node) || strings.Contains(all, bare) {
 		t.Errorf("status of all nodes:\n%s\nwant those with a guard only", all)
 	}
-	var list guardedNodes
+	var list struct {
+		Nodes []struct {
+			Node string
+			podhold.Status
+		}
+	}
 	h.must(json.Unmarshal([]byte(h.mustRun("node", "status", node, "-o", "json")), &list))
 	if len(list.Nodes) != 1 || list.Nodes[0].Held[1].UID != "uid-db-1" {
 		t.Errorf("JSON %+v, want the pods of the annotation", list)
@@ -59,7 +63,7 @@ func TestNodeStatusAndRelease(t *testing.T) {
 	h.mustRun("node", "release", node, "shop/db-1")
 	h.mustRun("node", "release", "node/"+node, "shop/db-0")
 	stored := &corev1.Node{}
-	h.must(h.Get(t.Context(), keyOf("", node), stored))
+	h.must(h.Get(t.Context(), objectKey("", node), stored))
 	if got := stored.Annotations[podhold.AnnotationRelease]; got != "uid-db-0,uid-db-1" {
 		t.Errorf("annotation %q, want the UIDs of both pods", got)
 	}
@@ -72,33 +76,5 @@ func TestNodeStatusAndRelease(t *testing.T) {
 		if _, _, err := runPlugin(t, "", append(strings.Fields(c.arguments), h.flags...)...); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want one that says %q", c.arguments, err, c.want)
 		}
-	}
-}
-
-// meanwhile is a client of an API server where something happens before its first patch arrives.
-type meanwhile struct {
-	client.Client
-	happens func()
-}
-
-func (m *meanwhile) Patch(ctx context.Context, object client.Object, patch client.Patch, options ...client.PatchOption) error {
-	if happens := m.happens; happens != nil {
-		m.happens = nil
-		happens()
-	}
-	return m.Client.Patch(ctx, object, patch, options...)
-}
-
-// A kubelet reports every few seconds and a guard every 10, so a Node often changes between the read and the write of a release.
-func TestReleaseOfAHeldPodOutlivesReportsOfTheNode(t *testing.T) {
-	h := newHub(t)
-	node := h.namespace + "-1"
-	h.reportNode(node, &podhold.Status{HeldCount: 2, Held: []podhold.HeldPod{{Namespace: "shop", Name: "db-0", UID: "uid-db-0"}, {Namespace: "shop", Name: "db-1", UID: "uid-db-1"}}})
-	racing := &meanwhile{Client: h.Client, happens: func() { h.mustRun("node", "release", node, "shop/db-1") }}
-	h.must(releaseHeld(t.Context(), racing, node, "shop/db-0"))
-	stored := &corev1.Node{}
-	h.must(h.Get(t.Context(), keyOf("", node), stored))
-	if got := stored.Annotations[podhold.AnnotationRelease]; got != "uid-db-0,uid-db-1" {
-		t.Errorf("annotation %q, want the UIDs of both pods", got)
 	}
 }

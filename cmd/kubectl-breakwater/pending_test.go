@@ -11,6 +11,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/brake"
 	"github.com/breakwater-k8s/breakwater/internal/core/confirm"
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/status"
 )
 
 // withPendingDecrease gives a protector a pending decrease with a reason, as the brake writes it.
@@ -28,7 +29,7 @@ func withPendingDecrease(reason, cause, effect string) func(*v1alpha1.PodProtect
 func (h *hub) confirmed(name string) string {
 	h.Helper()
 	p := &v1alpha1.PodProtector{}
-	h.must(h.Get(h.Context(), keyOf(h.namespace, name), p))
+	h.must(h.Get(h.Context(), objectKey(h.namespace, name), p))
 	return p.Annotations[v1alpha1.AnnotationConfirmRelease]
 }
 
@@ -60,7 +61,7 @@ func TestPendingDecreasesAreShown(t *testing.T) {
 	wantWords(t, h.mustRun("status", "web"), "Decrease pending since 20m: Cascade. Deployment web was deleted, which would release the floor of 5. The floor stays in force.",
 		"To confirm the decrease: kubectl breakwater release --pending -n "+h.namespace+" web", "DecreasePending True Cascade, since 20m")
 	wantNoWords(t, h.mustRun("status", "quiet"), "release --pending")
-	var list protectorList
+	var list struct{ Protectors []status.Protector }
 	h.must(json.Unmarshal([]byte(h.mustRun("status", "-o", "json", "web")), &list))
 	if d := list.Protectors[0].DecreasePending; d == nil || d.Reason != "Cascade" || d.Effect != "release the floor of 5" {
 		t.Errorf("status -o json has decreasePending %+v, want the release of the floor of 5", d)

@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"sigs.k8s.io/yaml"
@@ -16,6 +14,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/printable"
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/denial"
+	"github.com/breakwater-k8s/breakwater/internal/plugin"
 )
 
 // hostile contains characters that would clear the screen, add a line, hide text, and reverse the text direction.
@@ -24,10 +23,7 @@ const hostile = "eve\x1b[2J\x1b[8m\x1b]0;t\a\nshop  allowed\r\u009b1A\u202e\u206
 // wantPrintable checks that an output contains only printable characters and line feeds, and has the given number of lines.
 func wantPrintable(t *testing.T, out string, lines int) {
 	t.Helper()
-	for _, c := range []textStyle{strong, soft, good, warn, bad} {
-		out = strings.ReplaceAll(out, c.escape(), "")
-	}
-	out = strings.ReplaceAll(out, reset, "")
+	out = plugin.WithoutStyles(out)
 	for _, r := range out {
 		if r != '\n' && !printable.IsShown(r) {
 			t.Errorf("output contains the unprintable character %U: %q", r, out)
@@ -71,7 +67,7 @@ func TestAHostileUsernameInAnAuditLog(t *testing.T) {
 				wantWords(t, out, `eve\u001b[2J\u001b[8m\u001b]0;t\u0007 shop allowed \u009b1A\u202e\u2066\u200b \u3164\U000e0041`)
 				continue
 			}
-			list, read := denialList{}, json.Unmarshal
+			list, read := struct{ Denials []denial.Denial }{}, json.Unmarshal
 			if format == "yaml" {
 				read = func(text []byte, to any) error { return yaml.Unmarshal(text, to) }
 			}
@@ -108,7 +104,7 @@ func FuzzHostileUsernames(f *testing.F) {
 		wantPrintable(t, show("wide"), 2)
 		out := show("json")
 		wantPrintable(t, out, 0)
-		list := denialList{}
+		list := struct{ Denials []denial.Denial }{}
 		if err := json.Unmarshal([]byte(out), &list); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
@@ -116,26 +112,6 @@ func FuzzHostileUsernames(f *testing.F) {
 			t.Errorf("-o json has %+v, want the user %q", list.Denials, user)
 		}
 	})
-}
-
-func TestAWatchShowsHostileEventsAsText(t *testing.T) {
-	for _, of := range []scope{{}, {"shop", "web-a"}} {
-		b, now := newTestState(of, 5)
-		b.record("", "events", &eventsv1.Event{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "hostile"}, EventTime: metav1.NewMicroTime(now), Reason: denial.ReasonRefused,
-			Note:      denial.Note("Breakwater refuses to remove pod "+`"web-1"`+hostile, hostile, "worker-1", "NoBudget", 0),
-			Regarding: corev1.ObjectReference{Kind: "PodProtector", Namespace: "shop", Name: "web-a"},
-		}, false)
-		b.recordError("", "Cells", &json.UnsupportedValueError{Str: hostile})
-		frame := b.frame(300, 60, false, now)
-		for _, line := range append(frame, b.changes(map[string]string{}, now)...) {
-			wantPrintable(t, line, 0)
-			if strings.Contains(line, "\n") {
-				t.Errorf("line contains a line feed: %q", line)
-			}
-		}
-		wantWords(t, strings.Join(frame, "\n"), `eve\u001b[2J`)
-	}
 }
 
 func TestHostileTextsOfACoreArePrintable(t *testing.T) {
@@ -146,7 +122,7 @@ func TestHostileTextsOfACoreArePrintable(t *testing.T) {
 	})
 	h.createDenial("web", "web-0", hostile, 0, time.Second)
 	cell := &v1alpha1.Cell{}
-	h.must(h.Get(t.Context(), keyOf("", h.cell), cell))
+	h.must(h.Get(t.Context(), objectKey("", h.cell), cell))
 	cell.Status.Aggregator.Holder = hostile
 	cell.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionGuarded, Status: "False", Reason: "WebhookMissing", Message: hostile, LastTransitionTime: metav1.Now()}}
 	h.must(h.Status().Update(t.Context(), cell))
@@ -166,7 +142,7 @@ func TestHostileTextsOfACoreArePrintable(t *testing.T) {
 	for _, format := range []string{"json", "yaml"} {
 		out := h.mustRun("denials", "-o", format)
 		wantPrintable(t, out, 0)
-		list := denialList{}
+		list := struct{ Denials []denial.Denial }{}
 		h.must(yaml.Unmarshal([]byte(strings.ReplaceAll(out, `\udb40\udc41`, `\U000e0041`)), &list)) // the YAML parser does not support surrogate pairs
 		if len(list.Denials) != 1 || list.Denials[0].User != hostile {
 			t.Errorf("-o %s changed the text: %+v", format, list)

@@ -1,15 +1,13 @@
 package main
 
 import (
-	"bytes"
+	"io"
 	"strings"
 	"testing"
-	"time"
 
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/breakwater-k8s/breakwater/internal/cli"
-	"github.com/breakwater-k8s/breakwater/internal/diagnose/drain"
 )
 
 func TestPrintedCommandsHaveTheFlagsOfTheRunningOne(t *testing.T) {
@@ -35,39 +33,22 @@ func TestPrintedCommandsHaveTheFlagsOfTheRunningOne(t *testing.T) {
 		},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			streams, _, _, _ := genericiooptions.NewTestIOStreams()
-			running, arguments, err := rootCommand(streams).Find(c.arguments)
+			streams, _, out, _ := genericiooptions.NewTestIOStreams()
+			root := rootCommand(streams)
+			running, arguments, err := root.Find(c.arguments)
 			if err == nil {
 				err = running.ParseFlags(arguments)
+			}
+			if err == nil {
+				err = root.PersistentPreRunE(running, nil)
 			}
 			if err != nil {
 				t.Fatal(err)
 			}
-			var out bytes.Buffer
-			l := newLocations(running)
-			w := &printedCommands{&out, &l}
-			if n, err := w.Write([]byte(text)); err != nil || n != len(text) || out.String() != c.want {
+			if n, err := io.WriteString(root.OutOrStdout(), text); err != nil || n != len(text) || out.String() != c.want {
 				t.Errorf("Write() = %d, %v and wrote %q, want %q", n, err, out.String(), c.want)
 			}
 		})
-	}
-}
-
-func TestPlanSummary(t *testing.T) {
-	blocked := []drain.Refusal{{Pod: "shop/web-0", Node: "a"}}
-	waves := []drain.Wave{{}}
-	for want, plan := range map[string]drain.Plan{
-		"":                                    {Nodes: []string{}},
-		"No pod has to go from a in cell c\n": {Nodes: []string{"a"}},
-		"1 node in cell c in 1 wave, about 2s: a\n":           {Nodes: []string{"a"}, Waves: waves, Takes: drain.Span(2 * time.Second)},
-		"Cannot be drained in cell c: a; no pod can go now\n": {Nodes: []string{"a"}, Blocked: blocked},
-		"Cannot be drained in cell c: a; the other pods can go in 1 wave, about 2s\nCan be drained: b\n": {
-			Nodes: []string{"a", "b"}, Waves: waves, Blocked: blocked, Takes: drain.Span(2 * time.Second),
-		},
-	} {
-		if got := planSummary(drainPlan{Cell: "c", Plan: plan}); got != want {
-			t.Errorf("planSummary() = %q, want %q", got, want)
-		}
 	}
 }
 

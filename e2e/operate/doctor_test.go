@@ -23,14 +23,14 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/install"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
-	"github.com/breakwater-k8s/breakwater/internal/diagnose/doctor"
+	"github.com/breakwater-k8s/breakwater/internal/plugin/doctor/findings"
 )
 
 // runDoctor runs kubectl breakwater doctor with the given checks, and returns its findings.
-func runDoctor(l *fixture, checks string) []doctor.Finding {
+func runDoctor(l *fixture, checks string) []findings.Finding {
 	l.Helper()
 	out, err := kubectlBreakwater(l, "doctor", "--check", checks, "-o", "json").Output()
-	var output struct{ Findings []doctor.Finding }
+	var output struct{ Findings []findings.Finding }
 	if json.Unmarshal(out, &output) != nil {
 		l.Fatalf("doctor: %v\n%s", err, out)
 	}
@@ -43,7 +43,7 @@ func waitForFindings(l *fixture, checks string, want ...[2]string) {
 	l.Eventually(func() string {
 		found, left := runDoctor(l, checks), want
 		for _, f := range found {
-			if f.Verdict == doctor.OK {
+			if f.Verdict == findings.OK {
 				continue
 			}
 			at := -1
@@ -204,7 +204,7 @@ func TestDoctorReportsRings(t *testing.T) {
 func createComponentPod(l *fixture, c client.Client, name, image string, ready corev1.ConditionStatus) *corev1.Pod {
 	l.Helper()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: name + "-0", Labels: map[string]string{
-		doctor.LabelPartOf: doctor.PartOfBreakwater, doctor.LabelComponent: name,
+		findings.LabelPartOf: findings.PartOfBreakwater, findings.LabelComponent: name,
 	}}}
 	pod.Spec.Containers = []corev1.Container{{Name: name, Image: image}}
 	pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "breakwater.dev/none"}} // so that no other component writes its status

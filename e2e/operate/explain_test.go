@@ -20,8 +20,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/install"
 	storms "github.com/breakwater-k8s/breakwater/e2e/harness/storm"
-	"github.com/breakwater-k8s/breakwater/internal/diagnose/drain"
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/explain"
+	"github.com/breakwater-k8s/breakwater/internal/plugin/drain/waves"
 )
 
 // runPlugin runs kubectl breakwater against a worker cluster and the namespace of the test, and returns its output and exit code. The output
@@ -260,7 +260,7 @@ func TestDrainPlan(t *testing.T) {
 		output, _ := runPlugin(l, cell, append([]string{"drain-plan", "--force", "--ignore-daemonsets", "--parallel", "-o", "json"}, nodes...)...)
 		plan := struct {
 			Waves   []struct{ Pods []string }
-			Blocked []drain.Refusal
+			Blocked []waves.Refusal
 		}{}
 		l.Must(json.Unmarshal([]byte(output), &plan))
 		planned := 0

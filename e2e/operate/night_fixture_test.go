@@ -25,7 +25,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
-	"github.com/breakwater-k8s/breakwater/internal/diagnose/doctor"
+	"github.com/breakwater-k8s/breakwater/internal/plugin/doctor/findings"
 )
 
 // night is the state of one fault of TestNight. The removals are those of cell, whose cluster is worker.
@@ -129,16 +129,16 @@ type problem struct {
 func (n *night) expectProblem(want problem) {
 	n.Helper()
 	n.Eventually(func() string {
-		findings, code := n.doctor()
-		for _, f := range findings {
-			isWanted := strings.HasPrefix(f.Where, want.where) && f.Check == want.check && f.Verdict == doctor.Problem && f.Do != "" &&
+		found, code := n.doctor()
+		for _, f := range found {
+			isWanted := strings.HasPrefix(f.Where, want.where) && f.Check == want.check && f.Verdict == findings.Problem && f.Do != "" &&
 				strings.Contains(f.Found, want.found) && strings.Contains(f.Found, want.cause)
 			if isWanted && code == 1 && (want.runbook == "" || f.Runbook == want.runbook) {
 				n.Logf("doctor: %+v", f)
 				return ""
 			}
 		}
-		return fmt.Sprintf("doctor exits with %d and does not report %+v: %+v", code, want, findings)
+		return fmt.Sprintf("doctor exits with %d and does not report %+v: %+v", code, want, found)
 	})
 }
 
@@ -146,9 +146,9 @@ func (n *night) expectProblem(want problem) {
 func (n *night) expectNoFindings() {
 	n.Helper()
 	n.Eventually(func() string {
-		findings, _ := n.doctor()
-		for _, f := range findings {
-			if f.Verdict == doctor.Problem || f.Verdict == doctor.Unknown {
+		found, _ := n.doctor()
+		for _, f := range found {
+			if f.Verdict == findings.Problem || f.Verdict == findings.Unknown {
 				return fmt.Sprintf("doctor reports %+v", f)
 			}
 		}
@@ -157,10 +157,10 @@ func (n *night) expectNoFindings() {
 }
 
 // doctor returns the findings and the exit code of the checks that the faults of the night concern.
-func (n *night) doctor() (findings []doctor.Finding, code int) {
+func (n *night) doctor() (found []findings.Finding, code int) {
 	n.Helper()
 	out, code := runPlugin(n.fixture, n.cell, "doctor", "--check", "apiserver,cells,certificate,guarding,tokens,webhook", "-o", "json")
-	output := struct{ Findings []doctor.Finding }{}
+	output := struct{ Findings []findings.Finding }{}
 	if err := json.Unmarshal([]byte(out), &output); err != nil {
 		n.Fatalf("doctor: exit code %d, %v\n%s", code, err, out)
 	}

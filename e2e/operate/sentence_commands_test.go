@@ -17,7 +17,7 @@ import (
 var untestedCommands = map[string]string{
 	"kind delete clusters $(kind get clusters | grep ^bw-)":                          "it needs docker; e2e/kind deletes its clusters",
 	"kubectl delete crd -l app.kubernetes.io/part-of=breakwater":                     "the federation has no chart; e2e/charts runs it",
-	"kubectl breakwater force pod/NAME --reason TEXT --delete":                       "it prompts, and tests have no terminal; docs/how-to/explain.md runs it with --yes",
+	"kubectl breakwater force pod/NAME --reason TEXT --delete":                       "it prompts, and tests have no terminal; docs/how-to/plugin.md runs it with --yes",
 	"kubectl breakwater watch [PROTECTOR]":                                           "it does not end; another test runs it",
 	"kubectl get endpointslices -n default -l kubernetes.io/service-name=kubernetes": "an API server at a loopback address has no EndpointSlice",
 	"kubectl describe certificate -n breakwater-system":                              "the federation has no cert-manager; e2e/gitops runs it",

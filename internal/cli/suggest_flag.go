@@ -5,30 +5,23 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/agext/levenshtein"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
-// suggestFlag adds the most similar flag, if any, to the error about an unknown flag.
+// suggestFlag adds similar flags, if any, to the error about an unknown flag. It finds them as cobra finds similar commands.
 func suggestFlag(command *cobra.Command, err error) error {
 	unknown := &pflag.NotExistError{}
 	if !errors.As(err, &unknown) {
 		return err
 	}
-	name, suggestion := unknown.GetSpecifiedName(), ""
-	shortest := 1 + len(name)/4 // maximum edit distance
+	name := unknown.GetSpecifiedName()
+	flags := &cobra.Command{SuggestionsMinimumDistance: 1 + len(name)/4}
 	command.Flags().VisitAll(func(flag *pflag.Flag) {
-		distance := levenshtein.Distance(name, flag.Name, nil)
-		if len(name) > 2 && strings.HasPrefix(flag.Name, name) {
-			distance = 0
-		}
-		if len(name) > 1 && !flag.Hidden && distance <= shortest && (suggestion == "" || distance < shortest) {
-			suggestion, shortest = flag.Name, distance
-		}
+		flags.AddCommand(&cobra.Command{Use: flag.Name, Hidden: flag.Hidden, Run: func(*cobra.Command, []string) {}})
 	})
-	if suggestion == "" {
-		return fmt.Errorf("%w: %s --help shows all", err, command.CommandPath())
+	if similar := flags.SuggestionsFor(name); len(name) > 1 && len(similar) > 0 {
+		return fmt.Errorf("%w: did you mean --%s?", err, strings.Join(similar, " or --"))
 	}
-	return fmt.Errorf("%w: did you mean --%s?", err, suggestion)
+	return fmt.Errorf("%w: %s --help shows all", err, command.CommandPath())
 }

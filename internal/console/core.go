@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
-	"github.com/breakwater-k8s/breakwater/internal/diagnose/denial"
 )
 
 const (
@@ -135,7 +134,7 @@ func (c *core) connect(ctx context.Context) error {
 	if err := c.store.dropDeleted(ctx, connection.GetCache()); err != nil {
 		return err
 	}
-	go (&denials{client: c.client, store: c.store, reader: denial.NewReader()}).run(ctx)
+	go (&denials{client: c.client, store: c.store}).run(ctx)
 	c.mu.Lock()
 	c.reader, c.tried, c.up = connection.GetCache(), true, true
 	c.mu.Unlock()

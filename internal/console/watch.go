@@ -139,7 +139,6 @@ func nameOf(o any) types.NamespacedName {
 type denials struct {
 	client kubernetes.Interface
 	store  *store
-	reader *denial.Reader
 }
 
 // run watches until ctx ends.
@@ -161,7 +160,7 @@ func (d *denials) run(ctx context.Context) {
 // Add implements toolscache.ReflectorStore.
 func (d *denials) Add(object any) error {
 	if e, ok := object.(*eventsv1.Event); ok {
-		if told, ok := d.reader.ParseEvent("", e); ok {
+		if told, ok := denial.ParseEvent("", e); ok {
 			d.store.addDenial(types.NamespacedName{Namespace: told.Namespace, Name: told.Protector}, told)
 		}
 	}

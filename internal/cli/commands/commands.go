@@ -3,8 +3,14 @@ package commands
 
 import (
 	"context"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
 
 	"k8s.io/client-go/rest"
+
+	"github.com/breakwater-k8s/breakwater/internal/core/printable"
 )
 
 // Cluster is the target cluster of a command, from flags or the user's kubeconfig.
@@ -17,4 +23,15 @@ type Cluster interface {
 	Namespace() (string, error)
 	// IsSelected reports whether a flag selects the cluster.
 	IsSelected() bool
+}
+
+// writeTable writes rows, the first of which has the headings, with printable texts.
+func writeTable(out io.Writer, rows [][]string) error {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, row := range printable.Value(rows) {
+		if _, err := fmt.Fprintln(table, strings.Join(row, "\t")); err != nil {
+			return err
+		}
+	}
+	return table.Flush()
 }

@@ -10,7 +10,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"golang.org/x/term"
@@ -25,9 +24,7 @@ import (
 
 // preview prints what would be confirmed, and how many pods stay available until then.
 func (p *pendingDecreases) preview(out io.Writer, found []pendingDecrease) error {
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	rows := []string{"NAMESPACE\tNAME\tFLOOR\tAVAILABLE\tREASON\tSINCE\tASKED FOR\n"}
-	kept := 0
+	rows, kept := [][]string{{"NAMESPACE", "NAME", "FLOOR", "AVAILABLE", "REASON", "SINCE", "ASKED FOR"}}, 0
 	for i := range found {
 		d := &found[i]
 		budget := quota.BudgetOf(d.PodProtector)
@@ -37,13 +34,9 @@ func (p *pendingDecreases) preview(out io.Writer, found []pendingDecrease) error
 			floor = "?"
 		}
 		since := duration.HumanDuration(max(0, p.now().Sub(d.Since)))
-		row := []string{d.Namespace, d.Name, floor, strconv.Itoa(budget.Available), d.Reason, since, d.Summary()}
-		rows = append(rows, strings.Join(printable.Value(row), "\t")+"\n")
+		rows = append(rows, []string{d.Namespace, d.Name, floor, strconv.Itoa(budget.Available), d.Reason, since, d.Summary()})
 	}
-	if _, err := io.WriteString(table, strings.Join(rows, "")); err != nil {
-		return err
-	}
-	if err := table.Flush(); err != nil {
+	if err := writeTable(out, rows); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintf(out, "Pending decreases: %d. Until they take effect, the floors keep %s from removal.\n", len(found),

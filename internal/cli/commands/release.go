@@ -7,7 +7,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,7 +17,6 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/cli/finalizers"
-	"github.com/breakwater-k8s/breakwater/internal/core/printable"
 )
 
 type releaseFlags struct {
@@ -145,20 +143,15 @@ func (f *releaseFlags) printHeld(out io.Writer, found []finalizers.HeldObject) e
 		_, err := fmt.Fprintln(out, "No object has finalizers of Breakwater.")
 		return err
 	}
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	rows := []string{"KIND\tNAMESPACE\tNAME\tFINALIZERS\tSTATE\n"}
+	rows := [][]string{{"KIND", "NAMESPACE", "NAME", "FINALIZERS", "STATE"}}
 	for i := range found {
 		h, state := &found[i], "in use"
 		if h.IsDeleted() {
 			state = "deleted " + h.Object.DeletionTimestamp.UTC().Format("2006-01-02T15:04:05Z")
 		}
-		row := []string{h.Kind.Kind, h.Object.Namespace, h.Object.Name, strings.Join(h.Finalizers, ","), state}
-		rows = append(rows, strings.Join(printable.Value(row), "\t")+"\n")
+		rows = append(rows, []string{h.Kind.Kind, h.Object.Namespace, h.Object.Name, strings.Join(h.Finalizers, ","), state})
 	}
-	if _, err := io.WriteString(table, strings.Join(rows, "")); err != nil {
-		return err
-	}
-	if err := table.Flush(); err != nil || f.yes {
+	if err := writeTable(out, rows); err != nil || f.yes {
 		return err
 	}
 	_, err := fmt.Fprintln(out, "Nothing was changed. Add --yes to remove these finalizers.")

@@ -70,20 +70,20 @@ func Convert(sources []Source) Result {
 		}
 	}
 	slices.SortStableFunc(budgets, func(a, b Source) int { return refOf("", a).compare(refOf("", b)) })
-	var drafts []draft
+	var drafts []*conversion
 	for _, source := range budgets {
 		c := &conversion{from: refOf(budgetKind, source)}
-		if protector, ok := c.read(source.Object); ok {
-			drafts = append(drafts, draft{protector: protector, conversion: c})
+		if c.read(source.Object) {
+			drafts = append(drafts, c)
 		} else {
 			result.Warnings = append(result.Warnings, c.warnings...)
 		}
 	}
 	drafts = dropDuplicates(drafts, &result)
 	warnOverlaps(drafts)
-	for i := range drafts {
-		result.Protectors = append(result.Protectors, Protector{PodProtector: drafts[i].protector, From: drafts[i].conversion.from})
-		result.Warnings = append(result.Warnings, drafts[i].conversion.warnings...)
+	for _, d := range drafts {
+		result.Protectors = append(result.Protectors, Protector{PodProtector: d.protector, From: d.from})
+		result.Warnings = append(result.Warnings, d.warnings...)
 	}
 	slices.SortStableFunc(result.Warnings, func(a, b Warning) int { return a.About.compare(b.About) })
 	return result
@@ -98,37 +98,29 @@ func titleOf(source Source) string {
 	return gvk.Kind
 }
 
-// draft is a protector that later steps can still drop.
-type draft struct {
-	protector  v1alpha1.PodProtector
-	conversion *conversion
-}
-
 // read converts a budget to a PodProtector, or records why it cannot.
-func (c *conversion) read(object *unstructured.Unstructured) (v1alpha1.PodProtector, bool) {
-	protector := v1alpha1.PodProtector{
-		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "PodProtector"},
-		ObjectMeta: metadataOf(object),
-	}
+func (c *conversion) read(object *unstructured.Unstructured) bool {
+	c.protector.TypeMeta = metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "PodProtector"}
+	c.protector.ObjectMeta = metadataOf(object)
 	fields, given := object.Object["spec"].(map[string]any)
 	wrong := validation.IsDNS1123Subdomain(object.GetName())
 	switch version := object.GroupVersionKind().Version; {
 	case version != policyv1.SchemeGroupVersion.Version:
 		c.reject(Malformed, "API version %q is unknown; the known version is %s", version, policyv1.SchemeGroupVersion.Version)
-		return protector, false
+		return false
 	case len(wrong) > 0:
 		c.reject(Malformed, "its name %q is invalid: %s", object.GetName(), wrong[0])
-		return protector, false
+		return false
 	case !given:
 		c.reject(Malformed, "it has no spec")
-		return protector, false
+		return false
 	}
 	budget, ok := c.decode(fields)
 	if !ok {
-		return protector, false
+		return false
 	}
-	if protector.Spec, ok = c.spec(budget); !ok {
-		return protector, false
+	if c.protector.Spec, ok = c.spec(budget); !ok {
+		return false
 	}
 	if owner := metav1.GetControllerOf(object); owner != nil {
 		c.warn(DoesNotFollow, "%s %s writes it, but will not write the protector: update that yourself when this object changes", owner.Kind, owner.Name)
@@ -137,7 +129,7 @@ func (c *conversion) read(object *unstructured.Unstructured) (v1alpha1.PodProtec
 		c.warn(ExemptNamespace, "Breakwater's webhook configurations leave out namespace %s, so that the protector denies no removal there: keep the %s",
 			object.GetNamespace(), budgetKind)
 	}
-	return protector, true
+	return true
 }
 
 // decode decodes the spec of a budget. It warns about unknown fields, because the effect of omitting them is unknown.
@@ -160,11 +152,11 @@ func oneLine(err error) string { return strings.Join(strings.Fields(fmt.Sprint(e
 
 // dropDuplicates keeps the first of the drafts that were converted from budgets with the same name. The meaning of several is
 // ambiguous: they can be two versions of one file, or objects of two clusters, whose numbers add up.
-func dropDuplicates(drafts []draft, result *Result) []draft {
-	var kept []draft
+func dropDuplicates(drafts []*conversion, result *Result) []*conversion {
+	var kept []*conversion
 	for _, d := range drafts {
 		last := len(kept) - 1
-		if last < 0 || kept[last].conversion.from.compare(d.conversion.from) != 0 {
+		if last < 0 || kept[last].from.compare(d.from) != 0 {
 			kept = append(kept, d)
 			continue
 		}
@@ -172,30 +164,29 @@ func dropDuplicates(drafts []draft, result *Result) []draft {
 		isNumber := func(amount *intstr.IntOrString) bool {
 			return amount != nil && amount.Type == intstr.Int && amount.IntVal > 0
 		}
-		switch first, spec := &kept[last], &d.protector.Spec; {
+		switch first, spec := kept[last], &d.protector.Spec; {
 		case !equality.Semantic.DeepEqual(first.protector.Spec, *spec):
-			d.conversion.reject(Repeated, "it was read before%s, with a different spec; %s", first.conversion.from.originSuffix(), remedy)
+			d.reject(Repeated, "it was read before%s, with a different spec; %s", first.from.originSuffix(), remedy)
 		case isNumber(spec.MinAvailable) || isNumber(spec.MaxUnavailable):
-			d.conversion.reject(Repeated, "it was read before%s, with the same numbers; %s", first.conversion.from.originSuffix(), remedy)
+			d.reject(Repeated, "it was read before%s, with the same numbers; %s", first.from.originSuffix(), remedy)
 		default:
 			continue
 		}
-		result.Warnings = append(result.Warnings, d.conversion.warnings...)
+		result.Warnings = append(result.Warnings, d.warnings...)
 	}
 	return kept
 }
 
 // warnOverlaps warns about protectors that can cover the same pods.
-func warnOverlaps(drafts []draft) {
+func warnOverlaps(drafts []*conversion) {
 	before := map[string][]int{}
 	covered := make([]selectors.Coverage, len(drafts))
-	for i := range drafts {
-		d := &drafts[i]
+	for i, d := range drafts {
 		covered[i], _ = selectors.CoverageOf(&d.protector.Spec, nil) // its selector was compiled before
 		for _, j := range before[d.protector.Namespace] {
 			if covered[i].Overlaps(covered[j]) {
-				d.conversion.warn(BothMustAdmit, "it can cover the same pods as %s: both are converted, and a removal of such a pod needs budget of both",
-					drafts[j].conversion.from)
+				d.warn(BothMustAdmit, "it can cover the same pods as %s: both are converted, and a removal of such a pod needs budget of both",
+					drafts[j].from)
 			}
 		}
 		before[d.protector.Namespace] = append(before[d.protector.Namespace], i)

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
 // Reason is the category of a warning, in one word.
@@ -92,10 +94,11 @@ func refOf(title string, source Source) Ref {
 	return Ref{Title: title, Namespace: source.Object.GetNamespace(), Name: source.Object.GetName(), Origin: source.Origin}
 }
 
-// conversion is the conversion of one object.
+// conversion is the conversion of one budget. Later steps can still drop its protector.
 type conversion struct {
-	from     Ref
-	warnings []Warning
+	from      Ref
+	protector v1alpha1.PodProtector
+	warnings  []Warning
 }
 
 // warn records a difference between the source and the result.

@@ -12,16 +12,15 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/tools/pager"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
 const finalizerPrefix = "breakwater.dev/"
-
-// pageSize is the maximum number of objects per list request.
-const pageSize = 500
 
 // HeldObject is an object with finalizers of Breakwater.
 type HeldObject struct {
@@ -114,16 +113,16 @@ func (f *Finder) list(ctx context.Context, kind schema.GroupVersionKind) ([]meta
 	if f.Namespace != "" && mapping.Scope.Name() == meta.RESTScopeNameRoot {
 		return nil, mapping.Resource, nil
 	}
+	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		return f.Metadata.Resource(mapping.Resource).Namespace(f.Namespace).List(ctx, options)
+	})
 	var objects []metav1.PartialObjectMetadata
-	for page, next := 0, ""; page == 0 || next != ""; page++ {
-		list, err := f.Metadata.Resource(mapping.Resource).Namespace(f.Namespace).List(ctx, metav1.ListOptions{Limit: pageSize, Continue: next})
-		if apierrors.IsNotFound(err) {
-			return nil, mapping.Resource, nil
-		}
-		if err != nil {
-			return nil, mapping.Resource, err
-		}
-		objects, next = append(objects, list.Items...), list.Continue
+	err = pages.EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error {
+		objects = append(objects, *object.(*metav1.PartialObjectMetadata))
+		return nil
+	})
+	if apierrors.IsNotFound(err) {
+		err = nil
 	}
-	return objects, mapping.Resource, nil
+	return objects, mapping.Resource, err
 }

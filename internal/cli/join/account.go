@@ -10,8 +10,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -33,17 +31,18 @@ func cellRole(serviceAccount string) string { return serviceAccount + "-cell" }
 
 // accountObjects returns the worker's ServiceAccount in the core and its bindings. The Role exists only if the core permits aggregators in
 // workers.
-func (o *Options) accountObjects() []*unstructured.Unstructured {
-	binding := func(kind, namespace, role string) *unstructured.Unstructured {
-		return o.newOwnedObject(rbacv1.SchemeGroupVersion.String(), kind, namespace, map[string]any{
-			"roleRef":  map[string]any{"apiGroup": rbacv1.GroupName, "kind": role, "name": cellRole(o.ServiceAccount)},
-			"subjects": []any{map[string]any{"kind": rbacv1.ServiceAccountKind, "namespace": o.Namespace, "name": o.cellAccount()}},
-		})
-	}
-	return []*unstructured.Unstructured{
-		o.newOwnedObject("v1", "ServiceAccount", o.Namespace, map[string]any{}),
-		binding("ClusterRoleBinding", "", "ClusterRole"),
-		binding("RoleBinding", o.Namespace, "Role"),
+func (o *Options) accountObjects() []client.Object {
+	meta := metav1.ObjectMeta{Name: o.cellAccount(), Labels: map[string]string{managedBy: Owner, v1alpha1.LabelJoinedCell: o.identity()}}
+	namespaced := *meta.DeepCopy()
+	namespaced.Namespace = o.Namespace
+	role := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: cellRole(o.ServiceAccount)}
+	clusterRole := role
+	clusterRole.Kind = "ClusterRole"
+	subjects := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: o.Namespace, Name: o.cellAccount()}}
+	return []client.Object{
+		&corev1.ServiceAccount{ObjectMeta: namespaced},
+		&rbacv1.ClusterRoleBinding{ObjectMeta: meta, RoleRef: clusterRole, Subjects: subjects},
+		&rbacv1.RoleBinding{ObjectMeta: namespaced, RoleRef: role, Subjects: subjects},
 	}
 }
 
@@ -52,15 +51,12 @@ func (o *Options) grantRenewal(ctx context.Context, l *link) error {
 	if o.Lifetime == 0 {
 		return nil
 	}
-	objects, err := o.renewalObjects(l.account)
-	if err != nil {
-		return err
-	}
+	objects := o.renewalObjects(l.account)
 	if err := l.issuer.apply(ctx, objects[:1]); err != nil {
 		return err
 	}
 	var last error
-	err = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, bindingTimeout, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, bindingTimeout, true, func(ctx context.Context) (bool, error) {
 		last = l.issuer.apply(ctx, objects[1:])
 		return !apierrors.IsNotFound(last), nil
 	})
@@ -69,36 +65,15 @@ func (o *Options) grantRenewal(ctx context.Context, l *link) error {
 
 // renewalObjects returns the Role and the RoleBinding that permit an account of an issuer to renew its own tokens. A stolen token can then be renewed
 // as well, until the Secret that it is bound to is deleted.
-func (o *Options) renewalObjects(account string) ([]*unstructured.Unstructured, error) {
+func (o *Options) renewalObjects(account string) []client.Object {
 	meta := metav1.ObjectMeta{Namespace: o.Namespace, Name: account + "-token", Labels: map[string]string{managedBy: Owner}}
-	role := &rbacv1.Role{
-		TypeMeta: metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "Role"}, ObjectMeta: meta, Rules: clusters.OwnTokenRules(account),
+	return []client.Object{
+		&rbacv1.Role{ObjectMeta: meta, Rules: clusters.OwnTokenRules(account)},
+		&rbacv1.RoleBinding{
+			ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
+			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: o.Namespace, Name: account}},
+		},
 	}
-	binding := &rbacv1.RoleBinding{
-		TypeMeta: metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "RoleBinding"}, ObjectMeta: meta,
-		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
-		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: o.Namespace, Name: account}},
-	}
-	all := make([]*unstructured.Unstructured, 0, 2)
-	for _, object := range []client.Object{role, binding} {
-		fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
-		if err != nil {
-			return nil, fmt.Errorf("convert %s: %w", meta.Name, err)
-		}
-		unstructured.RemoveNestedField(fields, "metadata", "creationTimestamp")
-		all = append(all, &unstructured.Unstructured{Object: fields})
-	}
-	return all, nil
-}
-
-func (o *Options) newOwnedObject(apiVersion, kind, namespace string, fields map[string]any) *unstructured.Unstructured {
-	object := &unstructured.Unstructured{Object: fields}
-	object.SetAPIVersion(apiVersion)
-	object.SetKind(kind)
-	object.SetNamespace(namespace)
-	object.SetName(o.cellAccount())
-	object.SetLabels(map[string]string{managedBy: Owner, v1alpha1.LabelJoinedCell: o.identity()})
-	return object
 }
 
 // requireCellRole returns an error if the chart in the core does not provide accounts of cells.
@@ -139,26 +114,21 @@ func (j *Joiner) removeAccount(ctx context.Context, core *connectedCluster) erro
 		j.warn("ServiceAccount %s/%s in %s belongs to cell %s, and was not deleted.", j.Namespace, j.cellAccount(), core.title, j.identity())
 		return nil
 	}
-	renewal, err := j.renewalObjects(j.cellAccount())
-	if err != nil {
-		return err
-	}
-	for _, object := range append(j.accountObjects(), renewal...) {
-		name := object.GetKind() + " " + object.GetName()
-		stored := &metav1.PartialObjectMetadata{}
-		stored.SetGroupVersionKind(object.GroupVersionKind())
-		err := core.client.Get(ctx, client.ObjectKeyFromObject(object), stored)
+	for _, object := range append(j.accountObjects(), j.renewalObjects(j.cellAccount())...) {
+		name := nameOf(object)
+		err := core.client.Get(ctx, client.ObjectKeyFromObject(object), object)
 		if apierrors.IsNotFound(err) {
 			continue
 		}
 		if err != nil {
 			return fmt.Errorf("get %s in %s: %w", name, core.title, err)
 		}
-		if stored.Labels[managedBy] != Owner {
+		if object.GetLabels()[managedBy] != Owner {
 			j.warn("%s in %s was not created by join, and was not deleted.", name, core.title)
 			continue
 		}
-		if err := client.IgnoreNotFound(core.client.Delete(ctx, object, client.Preconditions{UID: &stored.UID})); err != nil {
+		uid := object.GetUID()
+		if err := client.IgnoreNotFound(core.client.Delete(ctx, object, client.Preconditions{UID: &uid})); err != nil {
 			return fmt.Errorf("delete %s in %s: %w", name, core.title, err)
 		}
 	}

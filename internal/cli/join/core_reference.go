@@ -9,8 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -18,7 +16,7 @@ import (
 )
 
 // referenceObjects returns the objects in the worker with which its users find the core. The ConfigMap has only the key of this core.
-func (o *Options) referenceObjects(l *link) ([]*unstructured.Unstructured, error) {
+func (o *Options) referenceObjects(l *link) ([]client.Object, error) {
 	servers := slices.Compact([]string{l.issuer.adminServer, l.issuer.server})
 	value, err := clusters.CoreReference{Servers: servers, Cluster: l.issuer.uid, Context: l.issuer.context}.Data()
 	if err != nil {
@@ -26,24 +24,14 @@ func (o *Options) referenceObjects(l *link) ([]*unstructured.Unstructured, error
 	}
 	meta := metav1.ObjectMeta{Namespace: o.Namespace, Name: clusters.CoreReferences, Labels: map[string]string{managedBy: Owner}}
 	rule := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{clusters.CoreReferences}, Verbs: []string{"get"}}
-	var all []*unstructured.Unstructured
-	for _, object := range []runtime.Object{
-		&corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: meta, Data: map[string]string{o.CoreName: value}},
-		&rbacv1.Role{TypeMeta: metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "Role"}, ObjectMeta: meta, Rules: []rbacv1.PolicyRule{rule}},
+	return []client.Object{
+		&corev1.ConfigMap{ObjectMeta: meta, Data: map[string]string{o.CoreName: value}},
+		&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{rule}},
 		&rbacv1.RoleBinding{
-			TypeMeta: metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "RoleBinding"}, ObjectMeta: meta,
-			RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: clusters.CoreReferences},
+			ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: clusters.CoreReferences},
 			Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: "system:authenticated"}},
 		},
-	} {
-		fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
-		if err != nil {
-			return nil, err
-		}
-		unstructured.RemoveNestedField(fields, "metadata", "creationTimestamp")
-		all = append(all, &unstructured.Unstructured{Object: fields})
-	}
-	return all, nil
+	}, nil
 }
 
 // referenceOwner is the field manager of one core's key, so that a join with another core keeps it.
@@ -54,10 +42,8 @@ func (o *Options) referenceOwner() client.FieldOwner {
 // writeReference writes where the core is. Components do not need it, so that a failure is only a warning.
 func (j *Joiner) writeReference(ctx context.Context, l *link) {
 	objects, err := j.referenceObjects(l)
-	for _, object := range objects {
-		if err == nil {
-			err = l.user.apply(ctx, []*unstructured.Unstructured{object}, j.referenceOwner())
-		}
+	if err == nil {
+		err = l.user.apply(ctx, objects, j.referenceOwner())
 	}
 	if err != nil {
 		j.warn("users of the worker must name the core for kubectl breakwater (--core-context), because ConfigMap %s/%s was not written: %v",

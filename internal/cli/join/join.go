@@ -8,7 +8,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 )
@@ -24,7 +23,7 @@ type Joiner struct {
 type issuedAccess struct {
 	*link
 	*credential
-	objects  []*unstructured.Unstructured
+	objects  []client.Object
 	previous []corev1.Secret
 }
 
@@ -190,7 +189,11 @@ func (j *Joiner) print(all []*issuedAccess) error {
 			objects = append(objects, reference...)
 		}
 		for _, object := range objects {
-			raw, err := yaml.Marshal(object)
+			manifest, err := manifestOf(object)
+			if err != nil {
+				return err
+			}
+			raw, err := yaml.Marshal(manifest)
 			if err != nil {
 				return err
 			}
@@ -199,7 +202,7 @@ func (j *Joiner) print(all []*issuedAccess) error {
 			}
 		}
 		j.warn("the output for %s contains a token of %s that %s: treat it as a password. To revoke the token, delete Secret %s/%s there.",
-			m.user.title, m.issuer.title, m.validity(), m.secretObject().Namespace, m.secretObject().Name)
+			m.user.title, m.issuer.title, m.validity(), m.credential.secret.Namespace, m.credential.secret.Name)
 	}
 	j.reportPrevious(all)
 	return nil

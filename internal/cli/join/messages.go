@@ -2,13 +2,8 @@ package join
 
 import (
 	"fmt"
-	"io"
 	"time"
-
-	corev1 "k8s.io/api/core/v1"
 )
-
-func (m *issuedAccess) secretObject() *corev1.Secret { return &m.credential.secret }
 
 func (c *credential) validity() string {
 	if c.expires.IsZero() {
@@ -18,16 +13,16 @@ func (c *credential) validity() string {
 }
 
 // printLine prints a message. It ignores write errors, because it could not report them.
-func printLine(to io.Writer, format string, arguments ...any) {
-	if to != nil {
-		_, _ = fmt.Fprintf(to, format+"\n", arguments...)
+func (j *Joiner) printLine(format string, arguments ...any) {
+	if j.Out != nil {
+		_, _ = fmt.Fprintf(j.Out, format+"\n", arguments...)
 	}
 }
 
-func (j *Joiner) printLine(format string, arguments ...any) { printLine(j.Out, format, arguments...) }
-
 func (j *Joiner) warn(format string, arguments ...any) {
-	printLine(j.Warn, "Note: "+format, arguments...)
+	if j.Warn != nil {
+		_, _ = fmt.Fprintf(j.Warn, "Note: "+format+"\n", arguments...)
+	}
 }
 
 func (j *Joiner) reportAccess(m *issuedAccess) {
@@ -39,10 +34,8 @@ func (j *Joiner) reportAccess(m *issuedAccess) {
 	if !m.expires.IsZero() {
 		j.printLine("  The components of %s renew it before then.", m.user.title)
 	}
-	for _, object := range m.objects {
-		if object.GetKind() == "Cell" {
-			j.printLine("  Cell %s in %s uses it.", object.GetName(), m.user.title)
-		}
+	if m.direction == CoreToWorker && !j.NoCell {
+		j.printLine("  Cell %s in %s uses it.", j.Cell, m.user.title)
 	}
 }
 

@@ -2,63 +2,74 @@ package join
 
 import (
 	"context"
-	"encoding/base64"
 	"fmt"
+	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
-func (o *Options) newKubeconfigSecret(l *link, kubeconfig []byte) *unstructured.Unstructured {
-	object := &unstructured.Unstructured{Object: map[string]any{
-		"type": "Opaque", "data": map[string]any{kubeconfigKey: base64.StdEncoding.EncodeToString(kubeconfig)},
-	}}
-	object.SetAPIVersion("v1")
-	object.SetKind("Secret")
-	object.SetNamespace(o.Namespace)
-	object.SetName(l.secret)
-	object.SetLabels(o.secretLabels(v1alpha1.JoinedByKubeconfig))
-	return object
-}
-
-// newCell returns a Cell whose only field is the reference to that Secret.
-func (o *Options) newCell(l *link) *unstructured.Unstructured {
-	object := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
-		"kubeconfigSecretRef": map[string]any{"namespace": o.Namespace, "name": l.secret, "key": kubeconfigKey},
-	}}}
-	object.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("Cell"))
-	object.SetName(o.Cell)
-	return object
-}
-
 // userObjects returns all objects that join creates in the cluster of the user.
-func (o *Options) userObjects(l *link, kubeconfig []byte) []*unstructured.Unstructured {
-	objects := []*unstructured.Unstructured{o.newKubeconfigSecret(l, kubeconfig)}
+func (o *Options) userObjects(l *link, kubeconfig []byte) []client.Object {
+	objects := []client.Object{&corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: l.secret, Labels: o.secretLabels(v1alpha1.JoinedByKubeconfig)},
+		Type:       corev1.SecretTypeOpaque, Data: map[string][]byte{kubeconfigKey: kubeconfig},
+	}}
 	if l.direction == CoreToWorker && !o.NoCell {
-		objects = append(objects, o.newCell(l))
+		cell := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{ // of the spec only what join owns
+			"kubeconfigSecretRef": map[string]any{"namespace": o.Namespace, "name": l.secret, "key": kubeconfigKey},
+		}}}
+		cell.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("Cell"))
+		cell.SetName(o.Cell)
+		objects = append(objects, cell)
 	}
 	return objects
 }
 
+// manifestOf returns an object as a user would write it.
+func manifestOf(object client.Object) (*unstructured.Unstructured, error) {
+	kind, err := apiutil.GVKForObject(object, clusters.Scheme())
+	if err != nil {
+		return nil, err
+	}
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	if err != nil {
+		return nil, err
+	}
+	manifest := &unstructured.Unstructured{Object: fields}
+	unstructured.RemoveNestedField(manifest.Object, "metadata", "creationTimestamp")
+	manifest.SetGroupVersionKind(kind)
+	return manifest, nil
+}
+
+// nameOf returns Kind namespace/name.
+func nameOf(object client.Object) string {
+	kind, _ := apiutil.GVKForObject(object, clusters.Scheme()) // fails only for a type that the scheme does not have
+	return kind.Kind + " " + strings.TrimPrefix(object.GetNamespace()+"/"+object.GetName(), "/")
+}
+
 // apply applies objects to a cluster, as Owner unless an option names another manager. It does not take ownership of fields that other managers own.
-func (c *connectedCluster) apply(ctx context.Context, objects []*unstructured.Unstructured, options ...client.ApplyOption) error {
+func (c *connectedCluster) apply(ctx context.Context, objects []client.Object, options ...client.ApplyOption) error {
 	for _, object := range objects {
-		object = object.DeepCopy()
-		name := object.GetKind() + " " + object.GetName()
-		if namespace := object.GetNamespace(); namespace != "" {
-			name = object.GetKind() + " " + namespace + "/" + object.GetName()
+		manifest, err := manifestOf(object)
+		if err == nil {
+			err = c.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(manifest), append([]client.ApplyOption{client.FieldOwner(Owner)}, options...)...)
 		}
-		err := c.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), append([]client.ApplyOption{client.FieldOwner(Owner)}, options...)...)
 		if apierrors.IsConflict(err) {
 			return fmt.Errorf("%s in %s is managed by another client, which would revert the change: change it there (--output yaml prints it), or delete it first: %w",
-				name, c.title, err)
+				nameOf(object), c.title, err)
 		}
 		if err != nil {
-			return fmt.Errorf("write %s into %s: %w", name, c.title, err)
+			return fmt.Errorf("write %s into %s: %w", nameOf(object), c.title, err)
 		}
 	}
 	return nil

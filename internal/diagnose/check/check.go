@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/diagnose/doctor"
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/status"
 )
 
 // Finding is the result of one check.
@@ -98,13 +98,8 @@ func (c *Checker) checkConfiguration(ctx context.Context, name string) []Finding
 	what := "ValidatingWebhookConfiguration " + name
 	configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{}
 	err := c.Client.Get(ctx, client.ObjectKey{Name: name}, configuration)
-	switch {
-	case apierrors.IsNotFound(err):
-		return []Finding{{what, "does not exist, so removals are not reviewed: install or sync the chart breakwater"}}
-	case err != nil:
-		return []Finding{{what, err.Error()}}
-	case len(configuration.Webhooks) == 0:
-		return []Finding{{what, "is empty, so removals are not reviewed: sync the chart breakwater"}}
+	if problem := configurationProblem(err, len(configuration.Webhooks), "removals are not reviewed"); problem != "" {
+		return []Finding{{what, problem}}
 	}
 	var all []Finding
 	for i := range configuration.Webhooks {
@@ -115,6 +110,19 @@ func (c *Checker) checkConfiguration(ctx context.Context, name string) []Finding
 		all = append(all, f)
 	}
 	return all
+}
+
+// configurationProblem says why a webhook configuration has no effect; empty if it has one.
+func configurationProblem(err error, webhooks int, consequence string) string {
+	switch {
+	case apierrors.IsNotFound(err):
+		return "does not exist, so " + consequence + ": install or sync the chart breakwater"
+	case err != nil:
+		return err.Error()
+	case webhooks == 0:
+		return "is empty, so " + consequence + ": sync the chart breakwater"
+	}
+	return ""
 }
 
 // checkCells returns one finding per Cell, or a single finding if there are no Cells.
@@ -128,7 +136,7 @@ func (c *Checker) checkCells(ctx context.Context) []Finding {
 	}
 	var all []Finding
 	for i := range list.Items {
-		all = append(all, Finding{"Cell " + list.Items[i].Name, doctor.CellProblem(&list.Items[i])})
+		all = append(all, Finding{"Cell " + list.Items[i].Name, status.CellProblem(&list.Items[i])})
 	}
 	return all
 }

@@ -6,7 +6,6 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -18,13 +17,8 @@ func (c *Checker) checkScheduling(ctx context.Context, name string) []Finding {
 	what := "MutatingWebhookConfiguration " + name
 	configuration := &admissionregistrationv1.MutatingWebhookConfiguration{}
 	err := c.Client.Get(ctx, client.ObjectKey{Name: name}, configuration)
-	switch {
-	case apierrors.IsNotFound(err):
-		return []Finding{{what, "does not exist, so scheduling policies do not apply: install or sync the chart breakwater with webhook.scheduling.enabled"}}
-	case err != nil:
-		return []Finding{{what, err.Error()}}
-	case len(configuration.Webhooks) == 0:
-		return []Finding{{what, "is empty, so scheduling policies do not apply: sync the chart breakwater"}}
+	if problem := configurationProblem(err, len(configuration.Webhooks), "scheduling policies do not apply"); problem != "" {
+		return []Finding{{what, problem}}
 	}
 	var all []Finding
 	for i := range configuration.Webhooks {

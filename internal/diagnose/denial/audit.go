@@ -40,24 +40,20 @@ func admittingVerdicts() []string {
 }
 
 // ParseAudit parses a line of an audit log; ok is false if the line does not record a denial. Older webhooks did not record the cell.
-func (r *Reader) ParseAudit(line []byte) (d Denial, ok bool, err error) {
+func ParseAudit(line []byte) (d Denial, ok bool, err error) {
 	var e auditEvent
 	if err := json.Unmarshal(line, &e); err != nil {
 		return Denial{}, false, err
 	}
-	verdict, asked := e.annotation(v1alpha1.AuditVerdict), e.annotation(v1alpha1.AuditProtectors)
+	verdict := e.annotation(v1alpha1.AuditVerdict)
 	if e.Stage != "ResponseComplete" || verdict == "" || e.ObjectRef.Resource != "pods" || strings.Contains(e.RequestURI, "dryRun=") {
 		return Denial{}, false, nil
 	}
 	d = Denial{
 		First: e.RequestReceivedTimestamp, Last: e.RequestReceivedTimestamp, Count: 1, Verdict: verdict, Forced: verdict == "Forced",
-		Namespace: e.ObjectRef.Namespace, User: e.User.Username, Operation: e.operation(), Message: e.ResponseStatus.Message,
+		Cell: e.annotation(v1alpha1.AuditCell), Namespace: e.ObjectRef.Namespace, User: e.user(), Operation: e.operation(), Message: e.ResponseStatus.Message,
 	}
-	d.Core, d.Protector = parseProtectors(asked)
-	d.Cell = e.annotation(v1alpha1.AuditCell)
-	if e.ImpersonatedUser != nil {
-		d.User = e.ImpersonatedUser.Username
-	}
+	d.Core, d.Protector = parseProtectors(e.annotation(v1alpha1.AuditProtectors))
 	if e.ObjectRef.Name != "" {
 		d.Pods = []string{e.ObjectRef.Name}
 	}
@@ -75,18 +71,18 @@ func (r *Reader) ParseAudit(line []byte) (d Denial, ok bool, err error) {
 		d.Verdict = ""
 	}
 	d.Trial = !refused
-	d.setMessage(r, e.ResponseStatus.Message)
+	d.setMessage(e.ResponseStatus.Message)
 	return d, true, nil
 }
 
 // setMessage reads the message that the client received and the pod of a collection deletion from the response.
-func (d *Denial) setMessage(r *Reader, message string) {
+func (d *Denial) setMessage(message string) {
 	at := strings.Index(message, "Breakwater refuses to ")
 	if at < 0 {
 		return
 	}
 	d.Message = message[at:]
-	if parts := r.patterns.refused.FindStringSubmatch(d.Message); parts != nil && len(d.Pods) == 0 {
+	if parts := refusedPattern.FindStringSubmatch(d.Message); parts != nil && len(d.Pods) == 0 {
 		d.Pods = []string{unquote(parts[2])}
 	}
 }
@@ -99,6 +95,14 @@ func (e *auditEvent) annotation(key string) string {
 		}
 	}
 	return ""
+}
+
+// user returns the user whose permissions the API server checked.
+func (e *auditEvent) user() string {
+	if e.ImpersonatedUser != nil {
+		return e.ImpersonatedUser.Username
+	}
+	return e.User.Username
 }
 
 func (e *auditEvent) operation() string {
@@ -153,9 +157,5 @@ func ParseAdmitted(line []byte) (a AdmittedRemoval, ok bool, err error) {
 	if verdict != "Reserved" && verdict != "Forced" || e.ObjectRef.Resource != "pods" || e.ObjectRef.Name == "" || strings.Contains(e.RequestURI, "dryRun=") {
 		return AdmittedRemoval{}, false, nil
 	}
-	a = AdmittedRemoval{e.ObjectRef.Namespace, e.ObjectRef.Name, e.User.Username}
-	if e.ImpersonatedUser != nil {
-		a.User = e.ImpersonatedUser.Username
-	}
-	return a, true, nil
+	return AdmittedRemoval{e.ObjectRef.Namespace, e.ObjectRef.Name, e.user()}, true, nil
 }

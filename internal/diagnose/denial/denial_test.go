@@ -71,7 +71,7 @@ func TestParseEvent(t *testing.T) {
 		"one of another object":    {other, nil},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			got, ok := denial.NewReader().ParseEvent("hub", c.event)
+			got, ok := denial.ParseEvent("hub", c.event)
 			if ok != (c.want != nil) {
 				t.Fatalf("ParseEvent() = %v, want the opposite", ok)
 			}
@@ -86,7 +86,6 @@ func TestParseEvent(t *testing.T) {
 
 // Event parses what Note writes, for any user name.
 func TestParseEventParsesNote(t *testing.T) {
-	reader := denial.NewReader()
 	rapid.Check(t, func(t *rapid.T) {
 		user := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{`" in cell "b": NoBudget.`, ` Asked by "x" in cell "y": Full. (3 more were refused since the last event.)`})).Draw(t, "user")
 		more := rapid.IntRange(0, 1_000_000).Draw(t, "more")
@@ -95,7 +94,7 @@ func TestParseEventParsesNote(t *testing.T) {
 		if len(note) > 1024 || utf8.ValidString(message) && !utf8.ValidString(note) {
 			t.Fatalf("Note() has %d bytes, want at most 1024: %q", len(note), note)
 		}
-		d, ok := reader.ParseEvent("", event("RemovalRefused", note))
+		d, ok := denial.ParseEvent("", event("RemovalRefused", note))
 		if !ok || d.Cell != "cell-a" || d.Verdict != "NoBudget" || d.Count != more+1 || len(d.Pods) != 1 || d.Pods[0] != "web-0" {
 			t.Fatalf("%+v", d)
 		}
@@ -138,7 +137,7 @@ func TestParseAudit(t *testing.T) {
 		"an impersonated user":                         {strings.Replace(line(done, "", "delete", "web-0", "", 429, told, "NoBudget", ""), `"objectRef"`, `"impersonatedUser":{"username":"eve"},"objectRef"`, 1), with(func(d *denial.Denial) { d.User = "eve" })},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			got, ok, err := denial.NewReader().ParseAudit([]byte(c.line))
+			got, ok, err := denial.ParseAudit([]byte(c.line))
 			if err != nil || ok != (c.want != nil) {
 				t.Fatalf("ParseAudit() = %v, error %v", ok, err)
 			}
@@ -149,7 +148,7 @@ func TestParseAudit(t *testing.T) {
 			}
 		})
 	}
-	if _, _, err := denial.NewReader().ParseAudit([]byte(`{"stage":`)); err == nil {
+	if _, _, err := denial.ParseAudit([]byte(`{"stage":`)); err == nil {
 		t.Error("ParseAudit() parsed half a line, want an error")
 	}
 }

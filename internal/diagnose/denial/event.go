@@ -45,28 +45,18 @@ const maxNoteBytes = 1024
 // quotedPattern matches a string that %q has formatted.
 const quotedPattern = `("(?:[^"\\]|\\.)*")`
 
-// patterns match the texts that the webhook writes.
-type patterns struct{ suffix, refused, requester, forced *regexp.Regexp }
-
-func newPatterns() patterns {
-	return patterns{
-		suffix:    regexp.MustCompile(`(?s)^(.*) \((\d+) more (?:was|were) (?:refused|forced) since the last event\.\)$`),
-		refused:   regexp.MustCompile(`^Breakwater refuses to (\w+) pod ` + quotedPattern),
-		requester: regexp.MustCompile(`(?s)^(.*) Asked by ` + quotedPattern + ` in cell ` + quotedPattern + `: (\w+)\.$`),
-		forced: regexp.MustCompile(`(?s)^Pod ` + quotedPattern + ` in cell ` + quotedPattern + ` goes although (\w+): .*? Asked by ` + quotedPattern +
-			`\.(?: The reason given is ` + quotedPattern + `\.)?`),
-	}
-}
-
-// Reader parses events. Create it once and use it for many events.
-type Reader struct{ patterns patterns }
-
-// NewReader compiles the patterns of a Reader.
-func NewReader() *Reader { return &Reader{newPatterns()} }
+// These patterns match the texts that the webhook writes.
+var (
+	suffixPattern    = regexp.MustCompile(`(?s)^(.*) \((\d+) more (?:was|were) (?:refused|forced) since the last event\.\)$`)
+	refusedPattern   = regexp.MustCompile(`^Breakwater refuses to (\w+) pod ` + quotedPattern)
+	requesterPattern = regexp.MustCompile(`(?s)^(.*) Asked by ` + quotedPattern + ` in cell ` + quotedPattern + `: (\w+)\.$`)
+	forcedPattern    = regexp.MustCompile(`(?s)^Pod ` + quotedPattern + ` in cell ` + quotedPattern + ` goes although (\w+): .*? Asked by ` + quotedPattern +
+		`\.(?: The reason given is ` + quotedPattern + `\.)?`)
+)
 
 // ParseEvent parses an event of a core cluster; ok is false if the event does not record a denial. Count includes the denials that the event
 // reports since the previous one. It is a lower bound: no event reports the denials after the last event.
-func (r *Reader) ParseEvent(core string, e *eventsv1.Event) (d Denial, ok bool) {
+func ParseEvent(core string, e *eventsv1.Event) (d Denial, ok bool) {
 	// A denial that is not attributed to a protector is recorded on the Cell, and its event relates to the pod.
 	unattributed := e.Reason == ReasonRefused && e.Regarding.Kind == "Cell" && e.Related != nil && e.Related.Kind == "Pod"
 	if e.Reason != ReasonRefused && e.Reason != ReasonForced || e.Regarding.Kind != "PodProtector" && !unattributed {
@@ -89,21 +79,20 @@ func (r *Reader) ParseEvent(core string, e *eventsv1.Event) (d Denial, ok bool) 
 		d.Count = max(1, int(e.Series.Count))
 		d.Last = e.Series.LastObservedTime.Time
 	}
-	if parts := r.patterns.suffix.FindStringSubmatch(d.Message); parts != nil {
+	if parts := suffixPattern.FindStringSubmatch(d.Message); parts != nil {
 		more, _ := strconv.Atoi(parts[2])
 		d.Message, d.Count = parts[1], d.Count+more
 	}
 	if d.Forced {
-		if parts := r.patterns.forced.FindStringSubmatch(d.Message); parts != nil {
-			d.Pods, d.Cell, d.Verdict, d.User, d.Operation = []string{unquote(parts[1])}, unquote(parts[2]), parts[3], unquote(parts[4]), ""
-			d.Reason = unquote(parts[5])
+		if parts := forcedPattern.FindStringSubmatch(d.Message); parts != nil {
+			d.Pods, d.Cell, d.Verdict, d.User, d.Reason = []string{unquote(parts[1])}, unquote(parts[2]), parts[3], unquote(parts[4]), unquote(parts[5])
 		}
 		return d, true
 	}
-	if parts := r.patterns.requester.FindStringSubmatch(d.Message); parts != nil {
+	if parts := requesterPattern.FindStringSubmatch(d.Message); parts != nil {
 		d.Message, d.User, d.Cell, d.Verdict = parts[1], unquote(parts[2]), unquote(parts[3]), parts[4]
 	}
-	if parts := r.patterns.refused.FindStringSubmatch(d.Message); parts != nil {
+	if parts := refusedPattern.FindStringSubmatch(d.Message); parts != nil {
 		d.Pods = []string{unquote(parts[2])}
 	}
 	return d, true

@@ -49,34 +49,32 @@ func GapsOf(p *v1alpha1.PodProtector) (gaps []Gap) {
 	return gaps
 }
 
-// Text returns the display name of the gap.
-func (g Gap) Text() string {
+// describe returns the display name of the gap, and the type of the condition that explains it.
+func (g Gap) describe() (text, condition string) {
 	switch g {
 	case GapUnguarded:
-		return "not guarded"
+		return "not guarded", v1alpha1.ConditionGuarded
 	case GapGuardUnknown:
-		return "guard unknown"
+		return "guard unknown", v1alpha1.ConditionGuarded
 	case GapNoPods:
-		return "matches no pod"
+		return "matches no pod", v1alpha1.ConditionPodsMatched
 	case GapMisspelt:
-		return "misspelt label or annotation"
-	case GapScaledToZero:
-		return "scaled to 0"
+		return "misspelt label or annotation", v1alpha1.ConditionTargetResolved
 	default:
-		return string(g)
+		return "scaled to 0", v1alpha1.ConditionPodsMatched
 	}
+}
+
+// Text returns the display name of the gap.
+func (g Gap) Text() string {
+	text, _ := g.describe()
+	return text
 }
 
 // Condition returns the type of the condition that explains the gap.
 func (g Gap) Condition() string {
-	switch g {
-	case GapUnguarded, GapGuardUnknown:
-		return v1alpha1.ConditionGuarded
-	case GapMisspelt:
-		return v1alpha1.ConditionTargetResolved
-	default:
-		return v1alpha1.ConditionPodsMatched
-	}
+	_, condition := g.describe()
+	return condition
 }
 
 // IsNeutral reports whether the gap is what the user has asked for.
