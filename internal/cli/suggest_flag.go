@@ -3,9 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"strings"
 
-	"github.com/agext/levenshtein"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -17,16 +15,16 @@ func suggestFlag(command *cobra.Command, err error) error {
 		return err
 	}
 	name, suggestion := unknown.GetSpecifiedName(), ""
-	shortest := 1 + len(name)/4 // maximum edit distance
+	flags := &cobra.Command{} // Cobra suggests commands only
 	command.Flags().VisitAll(func(flag *pflag.Flag) {
-		distance := levenshtein.Distance(name, flag.Name, nil)
-		if len(name) > 2 && strings.HasPrefix(flag.Name, name) {
-			distance = 0
-		}
-		if len(name) > 1 && !flag.Hidden && distance <= shortest && (suggestion == "" || distance < shortest) {
-			suggestion, shortest = flag.Name, distance
-		}
+		flags.AddCommand(&cobra.Command{Use: flag.Name, Hidden: flag.Hidden, Run: func(*cobra.Command, []string) {}})
 	})
+	for distance := 0; suggestion == "" && len(name) > 1 && distance <= 1+len(name)/4; distance++ {
+		flags.SuggestionsMinimumDistance = distance
+		if similar := flags.SuggestionsFor(name); len(similar) > 0 {
+			suggestion = similar[0]
+		}
+	}
 	if suggestion == "" {
 		return fmt.Errorf("%w: %s --help shows all", err, command.CommandPath())
 	}
