@@ -28,7 +28,6 @@ type kind struct {
 	// specNames are the names of the attributes of the spec's fields.
 	specNames map[string]bool
 	rules     func() (*shape.Rules, error)
-	defaults  func() (shape.Defaults, error)
 }
 
 // kinds returns all kinds, as their CustomResourceDefinitions define them.
@@ -64,7 +63,6 @@ func kinds() ([]*kind, error) {
 			k.specNames[f.Name] = true
 		}
 		k.rules = sync.OnceValues(k.Rules)
-		k.defaults = sync.OnceValues(k.Spec.Fields.Defaults)
 	}
 	return all, nil
 }

@@ -106,13 +106,17 @@ func (k *kind) refreshedState(before tftypes.Value, live *unstructured.Unstructu
 	}
 	all["id"] = stringValue(strings.TrimPrefix(live.GetNamespace()+"/"+live.GetName(), "/"))
 	all["uid"] = stringValue(string(live.GetUID()))
-	if all["force_conflicts"].IsNull() {
-		all["force_conflicts"] = tftypes.NewValue(tftypes.Bool, false)
-	}
-	if all["deletion_protection"].IsNull() {
-		all["deletion_protection"] = tftypes.NewValue(tftypes.Bool, k.protected)
+	for name, v := range k.behaviourDefaults() {
+		if all[name].IsNull() {
+			all[name] = v
+		}
 	}
 	return tftypes.NewValue(before.Type(), all), nil
+}
+
+// behaviourDefaults returns the defaults of the attributes that control how Terraform manages the object.
+func (k *kind) behaviourDefaults() map[string]tftypes.Value {
+	return map[string]tftypes.Value{"force_conflicts": tftypes.NewValue(tftypes.Bool, false), "deletion_protection": tftypes.NewValue(tftypes.Bool, k.protected)}
 }
 
 func stringValue(s string) tftypes.Value { return tftypes.NewValue(tftypes.String, s) }

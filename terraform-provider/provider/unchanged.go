@@ -4,11 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"reflect"
 
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
-
-	"github.com/breakwater-k8s/breakwater/terraform-provider/shape"
 )
 
 // PlanResourceChange answers at once if nothing changes, which is so for most resources of most plans. The framework would come to the same answer,
@@ -35,11 +34,11 @@ func (s *server) isUnchanged(ctx context.Context, req *tfprotov6.PlanResourceCha
 	if err != nil || of == nil {
 		return false
 	}
-	configured, err := decodeAttributes(req.Config, of)
+	configured, err := req.Config.Unmarshal(of)
 	if err != nil {
 		return false
 	}
-	state, err := decodeAttributes(req.PriorState, of)
+	state, err := req.PriorState.Unmarshal(of)
 	return err == nil && k.isComplete(configured, state)
 }
 
@@ -80,24 +79,22 @@ func (s *server) isFresh(ctx context.Context, req *tfprotov6.ReadResourceRequest
 		return false
 	}
 	refreshed, err := k.refreshedState(state, live, last, c.manager)
-	return err == nil && shape.Equal(refreshed, state)
+	return err == nil && isEncoded(refreshed, req.CurrentState)
 }
 
 // isIdentity reports whether the identity of a resource is that of the object, and has no other attributes.
 func (k *kind) isIdentity(identity *tfprotov6.ResourceIdentityData, w *desired) bool {
-	want := map[string]string{"name": w.name}
+	types, want := map[string]tftypes.Type{"name": tftypes.String}, map[string]tftypes.Value{"name": stringValue(w.name)}
 	if k.Namespaced {
-		want["namespace"] = w.namespace
+		types["namespace"], want["namespace"] = tftypes.String, stringValue(w.namespace)
 	}
-	of := tftypes.Object{AttributeTypes: map[string]tftypes.Type{}}
-	for name := range want {
-		of.AttributeTypes[name] = tftypes.String
-	}
-	if identity.IdentityData == nil {
-		return false
-	}
-	had, err := decodeAttributes(identity.IdentityData, of)
-	return err == nil && len(had) == len(want) && stringAttribute(had, "name") == want["name"] && stringAttribute(had, "namespace") == want["namespace"]
+	return isEncoded(tftypes.NewValue(tftypes.Object{AttributeTypes: types}, want), identity.IdentityData)
+}
+
+// isEncoded reports whether Terraform sent the value.
+func isEncoded(v tftypes.Value, sent *tfprotov6.DynamicValue) bool {
+	encoded, err := tfprotov6.NewDynamicValue(v.Type(), v)
+	return err == nil && sent != nil && bytes.Equal(encoded.MsgPack, sent.MsgPack)
 }
 
 // UpgradeResourceState returns a state of the current version as it is, unless it has attributes that the schema has not.
@@ -118,39 +115,36 @@ func (s *server) UpgradeResourceState(ctx context.Context, req *tfprotov6.Upgrad
 	return s.fullServer.UpgradeResourceState(ctx, req)
 }
 
-// decodeAttributes returns the attributes of a resource; none if there is no resource.
-func decodeAttributes(encoded *tfprotov6.DynamicValue, of tftypes.Type) (map[string]tftypes.Value, error) {
-	v, err := encoded.Unmarshal(of)
-	if err != nil || !v.IsKnown() || v.IsNull() {
-		return nil, err
-	}
-	return attributes(v)
-}
-
-// isComplete reports whether a plan changes no attribute of a resource.
-func (k *kind) isComplete(configured, state map[string]tftypes.Value) bool {
-	defaults, err := k.defaults()
-	if err != nil || len(configured) == 0 || len(state) != len(configured) || !defaults.AreComplete(k.Spec.Fields, configured, state) {
+// isComplete reports whether a state is a configuration with its defaults, so that a plan changes no attribute. It reports false if a value is
+// unknown.
+func (k *kind) isComplete(configured, state tftypes.Value) bool {
+	if !configured.IsFullyKnown() || configured.IsNull() || state.IsNull() {
 		return false
 	}
-	for name, had := range state {
-		given := configured[name]
-		switch {
-		case k.specNames[name]:
+	now, err := k.desired(configured)
+	if err != nil {
+		return false
+	}
+	had, err := k.desired(state)
+	spec, _ := now.object.Object["spec"].(map[string]any)
+	if err != nil || !reflect.DeepEqual(k.Spec.Fields.WithDefaults(spec), had.object.Object["spec"]) {
+		return false
+	}
+	given, _ := attributes(configured) // without an error: they have been read for the objects
+	all, _ := attributes(state)
+	defaults := k.behaviourDefaults()
+	for name, want := range given {
+		if k.specNames[name] {
 			continue
-		case name == "id" || name == "uid":
-			if !had.IsKnown() || had.IsNull() {
-				return false
-			}
-			continue
-		case name == "force_conflicts" && given.IsKnown() && given.IsNull():
-			given = tftypes.NewValue(tftypes.Bool, false)
-		case name == "deletion_protection" && given.IsKnown() && given.IsNull():
-			given = tftypes.NewValue(tftypes.Bool, k.protected)
 		}
-		if !shape.Equal(given, had) {
+		if name == "id" || name == "uid" {
+			want = all[name]
+		} else if v, ok := defaults[name]; ok && want.IsNull() {
+			want = v
+		}
+		if !want.Equal(all[name]) {
 			return false
 		}
 	}
-	return true
+	return !all["id"].IsNull() && !all["uid"].IsNull()
 }

@@ -2,7 +2,6 @@ package shape
 
 import (
 	"fmt"
-	"maps"
 
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	source "github.com/hashicorp/terraform-plugin-framework/datasource/schema"
@@ -104,19 +103,35 @@ func (f *Field) defaultValue() (attr.Value, error) {
 	return f.Value(f.withDefaults(f.Default))
 }
 
-// withDefaults adds the defaults of missing fields to an object.
-func (f *Field) withDefaults(value any) any {
-	object, ok := value.(map[string]any)
-	if !ok || f.Kind != Object {
-		return value
-	}
-	object = maps.Clone(object)
-	for _, c := range f.Fields {
-		if _, given := object[c.JSON]; !given && c.Default != nil && !c.UnownedIfUnset {
-			object[c.JSON] = c.withDefaults(c.Default)
+// WithDefaults adds the defaults that Terraform sets for missing fields, at any depth, to the JSON of an object.
+func (fs Fields) WithDefaults(object map[string]any) map[string]any {
+	all := make(map[string]any, len(object))
+	for _, c := range fs {
+		v, given := object[c.JSON]
+		if !given && !c.UnownedIfUnset {
+			v = c.Default
+		}
+		if v != nil {
+			all[c.JSON] = c.withDefaults(v)
 		}
 	}
-	return object
+	return all
+}
+
+// withDefaults is WithDefaults for a value of any kind.
+func (f *Field) withDefaults(value any) any {
+	switch {
+	case f.Kind == Object:
+		return f.Fields.WithDefaults(asMap(value))
+	case f.Kind == List && f.Element.Kind == Object:
+		list := make([]any, len(asList(value)))
+		for i, v := range asList(value) {
+			list[i] = f.Element.withDefaults(v)
+		}
+		return list
+	default:
+		return value
+	}
 }
 
 // SourceAttributes returns the data source attributes. All are computed.
