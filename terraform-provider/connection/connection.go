@@ -6,10 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
-	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/attr"
@@ -50,7 +47,7 @@ const defaultTimeout = time.Minute
 // values returns the attributes that select a cluster, by name.
 func (m *Model) values() map[string]attr.Value {
 	all := map[string]attr.Value{
-		"insecure": m.Insecure, "in_cluster": m.InCluster, "config_paths": m.ConfigPaths, "exec": m.Exec, "timeout": m.Timeout,
+		"insecure": m.Insecure, "in_cluster": m.InCluster, "config_paths": m.ConfigPaths, "exec": m.Exec,
 	}
 	for _, t := range m.stringAttributes() {
 		all[t.attribute] = *t.value
@@ -125,7 +122,7 @@ func (m *Model) ClusterRequired(getenv func(string) string) (*bool, error) {
 func (s *settings) clientConfig(getenv func(string) string) (*rest.Config, error) {
 	switch {
 	case s.InCluster.ValueBool():
-		return podConfig(getenv, accountFolder)
+		return podConfig()
 	case !s.Kubeconfig.IsNull() || len(s.paths) > 0:
 		kubeconfig, err := s.load(getenv)
 		if err != nil {
@@ -141,36 +138,26 @@ func (s *settings) clientConfig(getenv func(string) string) (*rest.Config, error
 	if name := s.anyOf(append(credentialAttributes(), serverAttributes()...)...); name != "" {
 		return nil, fmt.Errorf("%s is set, but no cluster is configured: set host, config_path or kubeconfig", name)
 	}
-	if s.InCluster.IsNull() && runsInPod(getenv, accountFolder) {
-		return podConfig(getenv, accountFolder)
+	if s.InCluster.IsNull() && runsInPod(getenv) {
+		return podConfig()
 	}
 	return nil, errNoCluster
 }
 
-// accountFolder is where the kubelet mounts the credentials of a pod's ServiceAccount.
-const accountFolder = "/var/run/secrets/kubernetes.io/serviceaccount"
-
-func runsInPod(getenv func(string) string, folder string) bool {
-	_, err := os.Stat(filepath.Join(folder, "token"))
+// runsInPod reports whether the kubelet has mounted the credentials of a ServiceAccount.
+func runsInPod(getenv func(string) string) bool {
+	_, err := os.Stat("/var/run/secrets/kubernetes.io/serviceaccount/token")
 	return err == nil && getenv("KUBERNETES_SERVICE_HOST") != ""
 }
 
-// podConfig returns the configuration for the cluster of the pod that Terraform runs in. It does the same as client-go, but reads the
-// environment through getenv.
-func podConfig(getenv func(string) string, folder string) (*rest.Config, error) {
-	host, port := getenv("KUBERNETES_SERVICE_HOST"), getenv("KUBERNETES_SERVICE_PORT")
-	if host == "" || port == "" {
+// podConfig returns the configuration for the cluster of the pod that Terraform runs in.
+func podConfig() (*rest.Config, error) {
+	config, err := rest.InClusterConfig()
+	switch {
+	case errors.Is(err, rest.ErrNotInCluster):
 		return nil, errors.New("in_cluster is true, but Terraform does not run in a pod: KUBERNETES_SERVICE_HOST is not set")
-	}
-	token := filepath.Join(folder, "token")
-	raw, err := os.ReadFile(token)
-	if err != nil {
+	case err != nil:
 		return nil, fmt.Errorf("in_cluster is true, but the pod has no ServiceAccount token (see automountServiceAccountToken): %w", err)
 	}
-	return &rest.Config{
-		Host: "https://" + net.JoinHostPort(host, port),
-		// The kubelet replaces the file before the token expires.
-		BearerToken: strings.TrimSpace(string(raw)), BearerTokenFile: token,
-		TLSClientConfig: rest.TLSClientConfig{CAFile: filepath.Join(folder, "ca.crt")},
-	}, nil
+	return config, nil
 }

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
@@ -43,7 +42,7 @@ func joinErrors(all []error) error {
 }
 
 func (s *settings) problems() []*problem {
-	return slices.Concat(s.validateStrings(), s.validateTimeout(), s.validatePairs(), s.validatePaths(), s.validateExec(), s.validateInCluster())
+	return slices.Concat(s.validateStrings(), s.validatePairs(), s.validatePaths(), s.validateExec(), s.validateInCluster())
 }
 
 func (s *settings) newProblem(attribute, format string, arguments ...any) *problem {
@@ -73,20 +72,6 @@ func (s *settings) validateStrings() (all []*problem) {
 		all = append(all, s.newProblem("insecure", "is neither true nor false"))
 	}
 	return all
-}
-
-func (s *settings) validateTimeout() []*problem {
-	if !isSet(s.Timeout) {
-		return nil
-	}
-	timeout, err := time.ParseDuration(s.Timeout.ValueString())
-	switch {
-	case err != nil:
-		return []*problem{s.newProblem("timeout", `is not a duration: use a value like "30s" or "2m"`)}
-	case timeout < 0:
-		return []*problem{s.newProblem("timeout", "is negative: every request would time out")}
-	}
-	return nil
 }
 
 // validatePairs returns errors for attributes that exclude each other, or that need each other.
