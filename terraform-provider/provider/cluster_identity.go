@@ -37,15 +37,24 @@ func (c *cluster) uid(ctx context.Context) string {
 	}
 	ctx, cancel := context.WithTimeout(ctx, planTimeout)
 	defer cancel()
-	namespaces := c.dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"})
-	namespace, err := namespaces.Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+	uid, err := c.readUID(ctx)
 	if err != nil {
 		c.identity.isForbidden = apierrors.IsForbidden(err)
 		tflog.Info(ctx, "the cluster could not be identified", map[string]any{"error": err.Error()})
 		return ""
 	}
-	c.identity.uid = string(namespace.GetUID())
-	return c.identity.uid
+	c.identity.uid = uid
+	return uid
+}
+
+// readUID reads the UID of the cluster.
+func (c *cluster) readUID(ctx context.Context) (string, error) {
+	namespaces := c.dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"})
+	namespace, err := namespaces.Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+	if err != nil {
+		return "", err
+	}
+	return string(namespace.GetUID()), nil
 }
 
 // isClusterOf reports whether the provider's cluster is the one that has the object, as far as the state and cluster_uid tell. It adds an error if not: what

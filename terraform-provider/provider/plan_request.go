@@ -76,11 +76,7 @@ func (c *cluster) readForPlan(ctx context.Context, k *kind, w *desired, required
 
 // checkVersion returns an error if the server is not an API server. Every user may read the version of most clusters.
 func (c *cluster) checkVersion(ctx context.Context) error {
-	client, err := discovery.NewDiscoveryClientForConfigAndClient(c.config, c.client)
-	if err != nil {
-		return err
-	}
-	version, err := client.ServerVersionWithContext(ctx)
+	version, err := c.version(ctx)
 	switch {
 	case apierrors.IsForbidden(err) && !apierrors.IsUnexpectedServerError(err):
 		return nil
@@ -88,8 +84,21 @@ func (c *cluster) checkVersion(ctx context.Context) error {
 		return err
 	case err != nil:
 		return fmt.Errorf("%w: %v", errNotKubernetes, err) //nolint:errorlint // NotFound would be that of an object
-	case version.GitVersion == "":
+	case version == "":
 		return errNotKubernetes
 	}
 	return nil
+}
+
+// version returns the version of the API server.
+func (c *cluster) version(ctx context.Context) (string, error) {
+	client, err := discovery.NewDiscoveryClientForConfigAndClient(c.config, c.client)
+	if err != nil {
+		return "", err
+	}
+	version, err := client.ServerVersionWithContext(ctx)
+	if err != nil {
+		return "", err
+	}
+	return version.GitVersion, nil
 }

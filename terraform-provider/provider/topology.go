@@ -6,6 +6,8 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/datasource"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -77,4 +79,39 @@ func (t *topology) cell(object *unstructured.Unstructured) (*cellModel, []string
 		}
 	}
 	return m, h.problems, nil
+}
+
+// core reads facts about the cluster itself. It leaves out what the provider's user may not read.
+func (c *cluster) core(ctx context.Context) (m coreModel, err error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	if m.Server, err = serverOf(c.config); err != nil {
+		return m, err
+	}
+	if m.Version, err = valueOrNull(ctx, c.version); err != nil {
+		return m, err
+	}
+	m.UID, err = valueOrNull(ctx, c.readUID)
+	return m, err
+}
+
+// valueOrNull returns a text that ask reads from the cluster, or null if the provider's user may not read it.
+func valueOrNull(ctx context.Context, ask func(context.Context) (string, error)) (types.String, error) {
+	var text string
+	err := retryTransient(ctx, func(ctx context.Context) (err error) {
+		text, err = ask(ctx)
+		return err
+	})
+	if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
+		return types.StringNull(), nil
+	}
+	return stringOrNull(text), err
+}
+
+// stringOrNull returns the text, or null if it is empty.
+func stringOrNull(s string) types.String {
+	if s == "" {
+		return types.StringNull()
+	}
+	return types.StringValue(s)
 }

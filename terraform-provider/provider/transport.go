@@ -81,3 +81,13 @@ func remedy(err error) string {
 	}
 	return ""
 }
+
+// serverOf returns the URL of an API server, without a password that the URL may contain.
+func serverOf(config *rest.Config) (string, error) {
+	address, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return "", err
+	}
+	address.User = nil
+	return address.String(), nil
+}
