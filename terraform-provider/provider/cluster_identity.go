@@ -11,6 +11,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/breakwater-k8s/breakwater/terraform-provider/transport"
 )
 
 // clusterKey is the key in the private state of the UID of the cluster that has the object. Versions before it did not record one.
@@ -70,7 +72,7 @@ func (o *object) isClusterOf(ctx context.Context, w *desired, private privateSta
 		return !d.HasError()
 	}
 	now := o.cluster.uid(ctx)
-	server, _ := serverOf(o.cluster.config)
+	server, _ := transport.ServerOf(o.cluster.config)
 	switch {
 	case expected != "" && now == "":
 		d.AddError("The cluster could not be identified", fmt.Sprintf("cluster_uid requires the cluster %s, but the UID of %s could not be read: the provider's "+

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/util/retry"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/terraform-provider/transport"
 )
 
 // confirmGrace is how long a confirmation outlives Terraform's own timeout, because the generator's clock may be ahead.
@@ -64,7 +65,7 @@ func (o *object) confirm(ctx context.Context, w *desired, uid types.UID) (confir
 	if err != nil {
 		return confirmation{}, err
 	}
-	err = retryTransient(ctx, func(ctx context.Context) error {
+	err = transport.Retry(ctx, func(ctx context.Context) error {
 		return retry.RetryOnConflict(retry.DefaultRetry, func() error {
 			_, err := o.cluster.resourceClient(o.kind, w.namespace).Patch(
 				ctx, w.name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: o.cluster.manager + "-actions"})
@@ -74,7 +75,7 @@ func (o *object) confirm(ctx context.Context, w *desired, uid types.UID) (confir
 	switch {
 	case err == nil:
 		return confirmation{until: until}, nil
-	case isTransient(err):
+	case transport.IsTransient(err):
 		return confirmation{}, err
 	default:
 		// The brake lets a single deletion pass without a confirmation. If the object was replaced in the meantime, the deletion

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/breakwater-k8s/breakwater/terraform-provider/shape"
+	"github.com/breakwater-k8s/breakwater/terraform-provider/transport"
 )
 
 // defaultTimeout is the default timeout of an apply or a deletion.
@@ -120,7 +121,7 @@ func (t *task) claimName(d *diag.Diagnostics) bool {
 // that is being deleted.
 func (t *task) isNameFree(ctx context.Context, d *diag.Diagnostics) bool {
 	var found *unstructured.Unstructured
-	err := retryTransient(ctx, func(ctx context.Context) (err error) {
+	err := transport.Retry(ctx, func(ctx context.Context) (err error) {
 		found, err = t.cluster.resourceClient(t.kind, t.want.namespace).Get(ctx, t.want.name, metav1.GetOptions{})
 		return err
 	})
@@ -171,7 +172,7 @@ func (t *task) run(ctx context.Context, state *tfsdk.State, identity *tfsdk.Reso
 	}
 	var live *unstructured.Unstructured
 	attempts, status := 0, 0
-	err := retryTransient(ctx, func(ctx context.Context) (err error) {
+	err := transport.Retry(ctx, func(ctx context.Context) (err error) {
 		attempts++
 		live, status, err = t.cluster.apply(ctx, t.kind, t.want, t.takeover, false)
 		return err
@@ -259,12 +260,12 @@ func (o *object) Read(ctx context.Context, req resource.ReadRequest, resp *resou
 	case errors.Is(err, errNotCompared):
 		o.cluster.warnOnce(&resp.Diagnostics, "Nothing was compared with the cluster", err)
 		return
-	case isKindMissing(err) && !isImport:
+	case transport.IsKindMissing(err) && !isImport:
 		resp.Diagnostics.AddWarning(fmt.Sprintf("The cluster does not know %s", o.kind.Kind.Kind),
 			fmt.Sprintf("So Terraform treats %s as deleted. If you do not expect that, check that the provider is configured for the right cluster, and do not apply.", w))
 		resp.State.RemoveResource(ctx)
 		return
-	case apierrors.IsNotFound(err) && !isKindMissing(err):
+	case apierrors.IsNotFound(err) && !transport.IsKindMissing(err):
 		resp.State.RemoveResource(ctx)
 		return
 	case err != nil:

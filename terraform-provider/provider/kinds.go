@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/path"
 
 	"github.com/breakwater-k8s/breakwater/api/crds"
+	"github.com/breakwater-k8s/breakwater/terraform-provider/refresh"
 	"github.com/breakwater-k8s/breakwater/terraform-provider/shape"
 )
 
@@ -86,4 +87,12 @@ func (k *kind) attribute(at shape.Path) path.Path {
 		return path.Empty()
 	}
 	return k.Spec.Attribute(path.Empty(), at[1:])
+}
+
+// key returns the key of the kind's objects in a namespace.
+func (k *kind) key(namespace string) refresh.Key {
+	if !k.Namespaced {
+		namespace = ""
+	}
+	return refresh.Key{Resource: k.Resource, Namespace: namespace}
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/breakwater-k8s/breakwater/terraform-provider/validate"
 )
 
 // listResource is a list resource: the existing objects of a kind, for terraform query to import.
@@ -20,10 +22,10 @@ type listResource struct {
 // ListResourceConfigSchema defines the attributes that select the objects.
 func (l *listResource) ListResourceConfigSchema(_ context.Context, _ list.ListResourceSchemaRequest, resp *list.ListResourceSchemaResponse) {
 	all := map[string]schema.Attribute{
-		"label_selector": schema.StringAttribute{Optional: true, Validators: []validator.String{selectorRule{}}, MarkdownDescription: selectorText},
+		"label_selector": schema.StringAttribute{Optional: true, Validators: []validator.String{validate.Selector()}, MarkdownDescription: selectorText},
 	}
 	if l.kind.Namespaced {
-		all["namespace"] = schema.StringAttribute{Optional: true, Validators: []validator.String{namespaceRule()}, MarkdownDescription: namespaceText}
+		all["namespace"] = schema.StringAttribute{Optional: true, Validators: []validator.String{validate.Namespace()}, MarkdownDescription: namespaceText}
 	}
 	resp.Schema = schema.Schema{
 		MarkdownDescription: fmt.Sprintf("Lists all %s of a core cluster, whichever client created them, so that `terraform query` can import them. Needs Terraform 1.14. %s",

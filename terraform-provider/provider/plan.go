@@ -11,6 +11,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/breakwater-k8s/breakwater/terraform-provider/transport"
+
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 )
 
@@ -112,7 +114,7 @@ func (o *object) canCreate(ctx context.Context, w *desired, required bool, over 
 	switch {
 	case errors.Is(err, errNotCompared):
 		o.cluster.warnOnce(d, "The plan was made without the cluster", err)
-	case isKindMissing(err):
+	case transport.IsKindMissing(err):
 		d.AddWarning(fmt.Sprintf("The cluster does not know %s yet", o.kind.Kind.Kind),
 			"The plan was made without a dry run. The chart breakwater-crds must be installed before this is applied.")
 	case apierrors.IsNotFound(err):

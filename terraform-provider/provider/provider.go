@@ -15,6 +15,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 
 	"github.com/breakwater-k8s/breakwater/terraform-provider/connection"
+	"github.com/breakwater-k8s/breakwater/terraform-provider/transport"
 )
 
 // Source is the address of the provider, without the host of a registry.
@@ -34,7 +35,7 @@ type Breakwater struct {
 // New returns a constructor of providers of the given version.
 func New(version string) func() provider.Provider {
 	return func() provider.Provider {
-		b := &Breakwater{version: version, patience: defaultPatience}
+		b := &Breakwater{version: version, patience: transport.DefaultPatience}
 		b.kinds, b.err = kinds()
 		return b
 	}

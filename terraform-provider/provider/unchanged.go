@@ -74,7 +74,7 @@ func (s *server) isFresh(ctx context.Context, req *tfprotov6.ReadResourceRequest
 		json.Unmarshal(private[clusterKey], &cluster) != nil || cluster != c.uid(ctx) || c.identity.expected != "" && cluster != c.identity.expected {
 		return false
 	}
-	live, ok := c.lists.peek(ctx, k, w.namespace, w.name)
+	live, ok := c.lists.Peek(ctx, k.key(w.namespace), w.name)
 	if !ok || live.GetDeletionTimestamp() != nil {
 		return false
 	}

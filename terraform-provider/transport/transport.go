@@ -1,11 +1,15 @@
-package provider
+// Package transport sends the requests of the provider to one cluster: it retries what may succeed later, ends all requests when the cluster is
+// unreachable, and suggests what to do about failures.
+package transport
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"net/http"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,13 +17,19 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// transportOf returns the HTTP client that all clients of a cluster use.
-func transportOf(config *rest.Config) (*http.Client, error) {
+// NewClient returns the HTTP client of a cluster. The configuration gets a timeout if it has none. After the cluster has not answered for patience,
+// all requests fail at once.
+func NewClient(config *rest.Config, patience time.Duration) (*http.Client, error) {
+	config.Timeout = cmp.Or(config.Timeout, requestPatiences*patience)
 	c, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, err
 	}
-	return &http.Client{Transport: redactingTransport{c.Transport}, Timeout: c.Timeout}, nil
+	server, err := ServerOf(config)
+	if err != nil {
+		return nil, err
+	}
+	return &http.Client{Transport: &outageGuard{RoundTripper: redactingTransport{c.Transport}, server: server, patience: patience}, Timeout: c.Timeout}, nil
 }
 
 // redactingTransport removes the output of an exec plugin from errors, because Terraform shows and logs errors and the output can contain a
@@ -54,8 +64,8 @@ func unexpectedAnswer(err error) string {
 	return ""
 }
 
-// remedy suggests what to do about a failure that is not an answer of an API server.
-func remedy(err error) string {
+// Remedy suggests what to do about a failure that is not an answer of an API server.
+func Remedy(err error) string {
 	var unknown x509.UnknownAuthorityError
 	var name x509.HostnameError
 	var invalid x509.CertificateInvalidError
@@ -82,8 +92,8 @@ func remedy(err error) string {
 	return ""
 }
 
-// serverOf returns the URL of an API server, without a password that the URL may contain.
-func serverOf(config *rest.Config) (string, error) {
+// ServerOf returns the URL of an API server, without a password that the URL may contain.
+func ServerOf(config *rest.Config) (string, error) {
 	address, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
 		return "", err
