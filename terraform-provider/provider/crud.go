@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"time"
@@ -89,15 +90,12 @@ func (o *object) newTask(ctx context.Context, plan *tfsdk.Plan, config *tfsdk.Co
 		return nil
 	}
 	t := &task{object: o, plan: plan.Raw, config: config}
-	all, err := attributes(plan.Raw)
-	if err == nil {
-		t.want, err = o.kind.desired(plan.Raw)
-	}
-	if err != nil {
+	var err error
+	if t.want, err = o.kind.desired(plan.Raw); err != nil {
 		d.AddError("The plan could not be read", err.Error())
 		return nil
 	}
-	t.takeover.force = isTrue(all, "force_conflicts")
+	t.takeover.force = isTrue(t.want.attributes, "force_conflicts")
 	d.Append(plan.GetAttribute(ctx, path.Root("timeouts"), &t.timeouts)...)
 	t.wait = newWaitConditions(ctx, plan, d)
 	if d.HasError() {
@@ -211,10 +209,7 @@ func (t *task) run(ctx context.Context, state *tfsdk.State, identity *tfsdk.Reso
 // planned returns the plan as that of an object that Terraform created. Values that the plan does not know are null, and come
 // from the cluster.
 func (t *task) planned() tftypes.Value {
-	all, err := attributes(t.plan)
-	if err != nil {
-		return t.plan
-	}
+	all := maps.Clone(t.want.attributes)
 	all["uid"] = stringValue("")
 	for name, v := range all {
 		if !v.IsFullyKnown() {
@@ -250,8 +245,7 @@ func (o *object) Read(ctx context.Context, req resource.ReadRequest, resp *resou
 	if resp.Identity != nil {
 		o.setIdentity(ctx, resp.Identity, w, &resp.Diagnostics)
 	}
-	all, _ := attributes(req.State.Raw)
-	isImport := stringAttribute(all, "id") == ""
+	isImport := stringAttribute(w.attributes, "id") == ""
 	live, err := o.cluster.refresh(ctx, o.kind, w, isImport || o.cluster.isRequired(true))
 	if (err == nil || apierrors.IsNotFound(err)) && !o.isClusterOf(ctx, w, req.Private, &resp.Diagnostics) {
 		return

@@ -29,12 +29,7 @@ func (o *object) Delete(ctx context.Context, req resource.DeleteRequest, resp *r
 		resp.Diagnostics.AddError("The state could not be read", err.Error())
 		return
 	}
-	all, err := attributes(req.State.Raw)
-	if err != nil {
-		resp.Diagnostics.AddError("The state could not be read", err.Error())
-		return
-	}
-	if o.kind.checkProtection(w, all, "deleted", &resp.Diagnostics); resp.Diagnostics.HasError() || !o.cluster.isUsable("delete it from", &resp.Diagnostics) {
+	if o.kind.checkProtection(w, "deleted", &resp.Diagnostics); resp.Diagnostics.HasError() || !o.cluster.isUsable("delete it from", &resp.Diagnostics) {
 		return
 	}
 	var limits timeouts.Value
@@ -47,7 +42,7 @@ func (o *object) Delete(ctx context.Context, req resource.DeleteRequest, resp *r
 	if !o.isClusterOf(ctx, w, req.Private, &resp.Diagnostics) {
 		return
 	}
-	if o.deleteObject(ctx, w, types.UID(stringAttribute(all, "uid")), o.kind.isProtectionLifted(all), &resp.Diagnostics); resp.Diagnostics.HasError() {
+	if o.deleteObject(ctx, w, types.UID(stringAttribute(w.attributes, "uid")), o.kind.isProtectionLifted(w.attributes), &resp.Diagnostics); resp.Diagnostics.HasError() {
 		return
 	}
 	if o.kind.derived != nil {

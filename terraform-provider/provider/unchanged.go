@@ -13,7 +13,7 @@ import (
 // PlanResourceChange answers at once if nothing changes, which is so for most resources of most plans. The framework would come to the same answer,
 // after it has walked through all attributes several times.
 func (s *server) PlanResourceChange(ctx context.Context, req *tfprotov6.PlanResourceChangeRequest) (*tfprotov6.PlanResourceChangeResponse, error) {
-	if s.isUnchanged(ctx, req) {
+	if s.isUnchanged(req) {
 		return &tfprotov6.PlanResourceChangeResponse{
 			PlannedState: req.PriorState, PlannedPrivate: req.PriorPrivate, PlannedIdentity: req.PriorIdentity,
 		}, nil
@@ -22,7 +22,7 @@ func (s *server) PlanResourceChange(ctx context.Context, req *tfprotov6.PlanReso
 }
 
 // isUnchanged reports whether the state is the configuration with its defaults. It reports false if that takes more than a comparison.
-func (s *server) isUnchanged(ctx context.Context, req *tfprotov6.PlanResourceChangeRequest) bool {
+func (s *server) isUnchanged(req *tfprotov6.PlanResourceChangeRequest) bool {
 	k := s.kinds[req.TypeName]
 	if k == nil || k.kubeconfigs || req.PriorState == nil || req.ProposedNewState == nil || req.Config == nil || req.PriorIdentity == nil {
 		return false
@@ -30,7 +30,7 @@ func (s *server) isUnchanged(ctx context.Context, req *tfprotov6.PlanResourceCha
 	if len(req.PriorState.MsgPack) == 0 || !bytes.Equal(req.PriorState.MsgPack, req.ProposedNewState.MsgPack) {
 		return false
 	}
-	of, err := s.schemas.resourceType(ctx, req.TypeName)
+	of, err := s.resourceType(req.TypeName)
 	if err != nil || of == nil {
 		return false
 	}
@@ -56,7 +56,7 @@ func (s *server) isFresh(ctx context.Context, req *tfprotov6.ReadResourceRequest
 	if k == nil || k.kubeconfigs || c.absence() != nil || req.CurrentState == nil || req.CurrentIdentity == nil {
 		return false
 	}
-	of, err := s.schemas.resourceType(ctx, req.TypeName)
+	of, err := s.resourceType(req.TypeName)
 	if err != nil || of == nil {
 		return false
 	}
@@ -99,16 +99,12 @@ func isEncoded(v tftypes.Value, sent *tfprotov6.DynamicValue) bool {
 
 // UpgradeResourceState returns a state of the current version as it is, unless it has attributes that the schema has not.
 func (s *server) UpgradeResourceState(ctx context.Context, req *tfprotov6.UpgradeResourceStateRequest) (*tfprotov6.UpgradeResourceStateResponse, error) {
-	all, err := s.schemas.get(ctx)
+	all, err := s.schemas()
 	if err != nil {
 		return nil, err
 	}
 	if schema := all.ResourceSchemas[req.TypeName]; schema != nil && schema.Version == req.Version && req.RawState != nil && len(req.RawState.JSON) > 0 {
-		of, err := s.schemas.resourceType(ctx, req.TypeName)
-		if err != nil {
-			return nil, err
-		}
-		if _, err := req.RawState.Unmarshal(of); err == nil {
+		if _, err := req.RawState.Unmarshal(all.types[req.TypeName]); err == nil {
 			return &tfprotov6.UpgradeResourceStateResponse{UpgradedState: &tfprotov6.DynamicValue{JSON: req.RawState.JSON}}, nil
 		}
 	}
@@ -130,10 +126,8 @@ func (k *kind) isComplete(configured, state tftypes.Value) bool {
 	if err != nil || !reflect.DeepEqual(k.Spec.Fields.WithDefaults(spec), had.object.Object["spec"]) {
 		return false
 	}
-	given, _ := attributes(configured) // without an error: they have been read for the objects
-	all, _ := attributes(state)
-	defaults := k.behaviourDefaults()
-	for name, want := range given {
+	all, defaults := had.attributes, k.behaviourDefaults()
+	for name, want := range now.attributes {
 		if k.specNames[name] {
 			continue
 		}
