@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
-	"github.com/hashicorp/terraform-plugin-go/tftypes"
 	"github.com/hashicorp/terraform-plugin-log/tflog"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -35,16 +34,16 @@ type confirmation struct {
 
 // isProtected reports whether the state protects the object from deletion. If the state has no value, the default of the kind
 // applies.
-func (k *kind) isProtected(had map[string]tftypes.Value) bool {
-	if had["deletion_protection"].IsNull() {
+func (k *kind) isProtected(had *desired) bool {
+	if had.attributes["deletion_protection"].IsNull() {
 		return k.protected
 	}
-	return isTrue(had, "deletion_protection")
+	return isTrue(had.attributes, "deletion_protection")
 }
 
 // isProtectionLifted reports whether the user lifted the deletion protection of the object: the state has false, and the default is true.
 // Where false is the default, the value shows no intent.
-func (k *kind) isProtectionLifted(had map[string]tftypes.Value) bool {
+func (k *kind) isProtectionLifted(had *desired) bool {
 	return k.protected && !k.isProtected(had)
 }
 

@@ -42,7 +42,7 @@ func (o *object) Delete(ctx context.Context, req resource.DeleteRequest, resp *r
 	if !o.isClusterOf(ctx, w, req.Private, &resp.Diagnostics) {
 		return
 	}
-	if o.deleteObject(ctx, w, types.UID(stringAttribute(w.attributes, "uid")), o.kind.isProtectionLifted(w.attributes), &resp.Diagnostics); resp.Diagnostics.HasError() {
+	if o.deleteObject(ctx, w, types.UID(stringAttribute(w.attributes, "uid")), o.kind.isProtectionLifted(w), &resp.Diagnostics); resp.Diagnostics.HasError() {
 		return
 	}
 	if o.kind.derived != nil {

@@ -72,7 +72,7 @@ func (o *object) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest,
 
 // checkProtection adds an error if the object is protected from deletion.
 func (k *kind) checkProtection(w *desired, doing string, d *diag.Diagnostics) {
-	if !k.isProtected(w.attributes) {
+	if !k.isProtected(w) {
 		return
 	}
 	d.AddError(k.Kind.Kind+" is protected from deletion",
