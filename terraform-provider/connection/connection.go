@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/attr"
@@ -80,12 +81,12 @@ var errNoCluster = errors.New("no cluster is configured: set config_path, kubeco
 // Config returns the client configuration. Environment variables replace attributes that are not set. No error contains secrets.
 func (m *Model) Config(getenv func(string) string) (*rest.Config, error) {
 	s := m.withVariables(getenv)
-	var wrong []error
-	for _, p := range s.problems() {
-		wrong = append(wrong, p)
-	}
-	if len(wrong) > 0 {
-		return nil, joinErrors(wrong)
+	if wrong := s.problems(); len(wrong) > 0 {
+		texts := make([]string, len(wrong))
+		for i, p := range wrong {
+			texts[i] = p.text
+		}
+		return nil, errors.New(strings.Join(texts, "; "))
 	}
 	config, err := s.clientConfig(getenv)
 	if err != nil {

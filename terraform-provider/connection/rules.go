@@ -2,7 +2,6 @@ package connection
 
 import (
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -20,9 +19,6 @@ type problem struct {
 	text string
 }
 
-// Error returns the text of the problem.
-func (p *problem) Error() string { return p.text }
-
 // Validate returns the errors of the configuration. Unknown values are no errors.
 func (m *Model) Validate() diag.Diagnostics {
 	var d diag.Diagnostics
@@ -30,15 +26,6 @@ func (m *Model) Validate() diag.Diagnostics {
 		d.AddAttributeError(p.at, "Invalid configuration of the provider", p.text+".")
 	}
 	return d
-}
-
-// joinErrors joins errors into one line, because the result is part of one.
-func joinErrors(all []error) error {
-	texts := make([]string, len(all))
-	for i, err := range all {
-		texts[i] = err.Error()
-	}
-	return errors.New(strings.Join(texts, "; "))
 }
 
 func (s *settings) problems() []*problem {

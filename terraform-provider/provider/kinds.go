@@ -32,7 +32,7 @@ type kind struct {
 }
 
 // kinds returns all kinds, as their CustomResourceDefinitions define them.
-func kinds() ([]*kind, error) {
+func kinds() []*kind {
 	protectors := &kind{name: "pod_protector", protected: true}
 	all := []*kind{
 		protectors,
@@ -48,7 +48,7 @@ func kinds() ([]*kind, error) {
 	for i, k := range all {
 		var err error
 		if k.Definition, err = shape.Read(crds.FS, "breakwater.dev_"+files[i]+".yaml"); err != nil {
-			return nil, err
+			panic("provider: read the definitions of the API: " + err.Error())
 		}
 		// admissionHistory is tuning that other field managers may do as well. Terraform does not own it unless the configuration
 		// sets it.
@@ -65,7 +65,7 @@ func kinds() ([]*kind, error) {
 		}
 		k.rules = sync.OnceValues(k.Rules)
 	}
-	return all, nil
+	return all
 }
 
 // plural returns the plural of the kind.

@@ -40,11 +40,7 @@ func (o *object) Configure(_ context.Context, req resource.ConfigureRequest, _ *
 // Schema defines the attributes: the object's metadata and spec side by side, and those that control how Terraform manages the
 // object.
 func (o *object) Schema(ctx context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
-	all, err := o.kind.Spec.Fields.Attributes()
-	if err != nil {
-		resp.Diagnostics.AddError("The provider is broken", err.Error())
-		return
-	}
+	all := o.kind.Spec.Fields.Attributes()
 	maps.Copy(all, o.kind.metadataAttributes())
 	maps.Copy(all, o.kind.behaviourAttributes())
 	resp.Schema = schema.Schema{

@@ -51,26 +51,14 @@ func (d redactingTransport) RoundTrip(req *http.Request) (*http.Response, error)
 // WrappedRoundTripper lets client-go find the underlying transport.
 func (d redactingTransport) WrappedRoundTripper() http.RoundTripper { return d.RoundTripper }
 
-// unexpectedAnswer returns the text of an answer that is not of the Kubernetes API.
-func unexpectedAnswer(err error) string {
-	var status apierrors.APIStatus
-	if errors.As(err, &status) && status.Status().Details != nil {
-		for _, cause := range status.Status().Details.Causes {
-			if cause.Type == metav1.CauseTypeUnexpectedServerResponse {
-				return cause.Message
-			}
-		}
-	}
-	return ""
-}
-
 // Remedy suggests what to do about a failure that is not an answer of an API server.
 func Remedy(err error) string {
 	var unknown x509.UnknownAuthorityError
 	var name x509.HostnameError
 	var invalid x509.CertificateInvalidError
 	var header tls.RecordHeaderError
-	switch said := err.Error() + unexpectedAnswer(err); {
+	answer, _ := apierrors.StatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
+	switch said := err.Error() + answer.Message; {
 	case errors.As(err, &unknown):
 		return "The provider trusts no CA of the API server's certificate: check host, " +
 			"and set cluster_ca_certificate to the CA certificate of the cluster."
