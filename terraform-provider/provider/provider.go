@@ -31,11 +31,8 @@ type Breakwater struct {
 	cluster atomic.Pointer[cluster]
 }
 
-// New returns a constructor of providers of the given version.
-func New(version string) func() provider.Provider {
-	return func() provider.Provider {
-		return &Breakwater{version: version, patience: transport.DefaultPatience, kinds: kinds()}
-	}
+func newProvider(version string) *Breakwater {
+	return &Breakwater{version: version, patience: transport.DefaultPatience, kinds: kinds()}
 }
 
 // Metadata sets the name of the provider.

@@ -30,10 +30,7 @@ func (s *server) isUnchanged(req *tfprotov6.PlanResourceChangeRequest) bool {
 	if len(req.PriorState.MsgPack) == 0 || !bytes.Equal(req.PriorState.MsgPack, req.ProposedNewState.MsgPack) {
 		return false
 	}
-	of, err := s.resourceType(req.TypeName)
-	if err != nil || of == nil {
-		return false
-	}
+	of := s.schemas().types[req.TypeName]
 	configured, err := req.Config.Unmarshal(of)
 	if err != nil {
 		return false
@@ -56,10 +53,7 @@ func (s *server) isFresh(ctx context.Context, req *tfprotov6.ReadResourceRequest
 	if k == nil || k.kubeconfigs || c.absence() != nil || req.CurrentState == nil || req.CurrentIdentity == nil {
 		return false
 	}
-	of, err := s.resourceType(req.TypeName)
-	if err != nil || of == nil {
-		return false
-	}
+	of := s.schemas().types[req.TypeName]
 	state, err := req.CurrentState.Unmarshal(of)
 	if err != nil || !state.IsKnown() || state.IsNull() {
 		return false
@@ -99,10 +93,7 @@ func isEncoded(v tftypes.Value, sent *tfprotov6.DynamicValue) bool {
 
 // UpgradeResourceState returns a state of the current version as it is, unless it has attributes that the schema has not.
 func (s *server) UpgradeResourceState(ctx context.Context, req *tfprotov6.UpgradeResourceStateRequest) (*tfprotov6.UpgradeResourceStateResponse, error) {
-	all, err := s.schemas()
-	if err != nil {
-		return nil, err
-	}
+	all := s.schemas()
 	if schema := all.ResourceSchemas[req.TypeName]; schema != nil && schema.Version == req.Version && req.RawState != nil && len(req.RawState.JSON) > 0 {
 		if _, err := req.RawState.Unmarshal(all.types[req.TypeName]); err == nil {
 			return &tfprotov6.UpgradeResourceStateResponse{UpgradedState: &tfprotov6.DynamicValue{JSON: req.RawState.JSON}}, nil
