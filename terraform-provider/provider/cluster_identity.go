@@ -2,7 +2,6 @@ package provider
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"sync"
 
@@ -96,6 +95,5 @@ func (c *cluster) recordCluster(ctx context.Context, private writablePrivateStat
 	if uid == "" {
 		return nil
 	}
-	raw, _ := json.Marshal(uid) // a string always has a JSON form
-	return private.SetKey(ctx, clusterKey, raw)
+	return writePrivate(ctx, private, clusterKey, uid)
 }

@@ -26,9 +26,7 @@ type kind struct {
 
 	// attributeNames holds the names of the attributes of the spec by the names of the API.
 	attributeNames map[string]string
-	// specNames are the names of the attributes of the spec's fields.
-	specNames map[string]bool
-	rules     func() (*shape.Rules, error)
+	rules          func() (*shape.Rules, error)
 }
 
 // kinds returns all kinds, as their CustomResourceDefinitions define them.
@@ -59,10 +57,6 @@ func kinds() []*kind {
 		k.Spec.Fields = slices.DeleteFunc(k.Spec.Fields, func(f *shape.Field) bool { return f.JSON == "shareOf" })
 		k.attributeNames = map[string]string{}
 		attributeNamesOf(k.Spec, k.attributeNames)
-		k.specNames = map[string]bool{}
-		for _, f := range k.Spec.Fields {
-			k.specNames[f.Name] = true
-		}
 		k.rules = sync.OnceValues(k.Rules)
 	}
 	return all

@@ -165,7 +165,7 @@ func (o *object) ImportState(ctx context.Context, req resource.ImportStateReques
 		resp.Diagnostics.Append(resp.State.SetAttribute(ctx, path.Root("namespace"), namespace)...)
 	}
 	if o.cluster != nil {
-		resp.Diagnostics.Append(o.cluster.recordManager(ctx, resp.Private)...)
+		resp.Diagnostics.Append(writePrivate(ctx, resp.Private, managerKey, o.cluster.manager)...)
 	}
 	if resp.Identity != nil {
 		o.setIdentity(ctx, resp.Identity, &desired{namespace: namespace, name: name}, &resp.Diagnostics)

@@ -5,9 +5,12 @@ import (
 	"context"
 	"encoding/json"
 	"reflect"
+	"slices"
 
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
+
+	"github.com/breakwater-k8s/breakwater/terraform-provider/shape"
 )
 
 // PlanResourceChange answers at once if nothing changes, which is so for most resources of most plans. The framework would come to the same answer,
@@ -119,7 +122,7 @@ func (k *kind) isComplete(configured, state tftypes.Value) bool {
 	}
 	all, defaults := had.attributes, k.behaviourDefaults()
 	for name, want := range now.attributes {
-		if k.specNames[name] {
+		if slices.ContainsFunc(k.Spec.Fields, func(f *shape.Field) bool { return f.Name == name }) {
 			continue
 		}
 		if name == "id" || name == "uid" {
