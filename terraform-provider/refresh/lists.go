@@ -281,6 +281,3 @@ func (o writeObserver) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	return o.RoundTripper.RoundTrip(req)
 }
-
-// WrappedRoundTripper lets client-go find the underlying transport.
-func (o writeObserver) WrappedRoundTripper() http.RoundTripper { return o.RoundTripper }

@@ -63,9 +63,6 @@ func (g *outageGuard) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// WrappedRoundTripper lets client-go find the underlying transport.
-func (g *outageGuard) WrappedRoundTripper() http.RoundTripper { return g.RoundTripper }
-
 // observe records the result of a request. It returns an error if the cluster is unreachable; nil otherwise.
 func (g *outageGuard) observe(began time.Time, resp *http.Response, err error) *Outage {
 	g.mu.Lock()

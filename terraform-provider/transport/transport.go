@@ -48,9 +48,6 @@ func (d redactingTransport) RoundTrip(req *http.Request) (*http.Response, error)
 	return resp, err
 }
 
-// WrappedRoundTripper lets client-go find the underlying transport.
-func (d redactingTransport) WrappedRoundTripper() http.RoundTripper { return d.RoundTripper }
-
 // Remedy suggests what to do about a failure that is not an answer of an API server.
 func Remedy(err error) string {
 	var unknown x509.UnknownAuthorityError
