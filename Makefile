@@ -58,9 +58,8 @@ slow := /charts$$ /cmd/breakwater$$ /cmd/breakwater-dev$$ /terraform-provider/pr
 
 .PHONY: test
 test: ## Run the tests of a change: unit and property tests, the simulation, and tests against real API servers
-	@(cd api && go test -p 2 ./...)
 	@$(call with_control_planes) export GOGC=400; go test -p 2 -timeout 20m \
-		$$(go list ./... | grep -v $(slow:%=-e %) | grep -v '/e2e\($$\|/[^h]\|/hostile\)')
+		$$(go list work | grep -v $(slow:%=-e %) | grep -v '/e2e\($$\|/[^h]\|/hostile\)')
 
 # Each package below e2e brings up a topology of its own and waits half of the time, so two run at once. Of the others those of the
 # Terraform provider take longest, and begin. To collect garbage less often spares Terraform and the control planes a fifth of what they do.
@@ -68,7 +67,7 @@ test: ## Run the tests of a change: unit and property tests, the simulation, and
 .PHONY: test-all
 test-all: ## Run the tests that make test leaves out: charts, Terraform, the programs, end to end
 	@$(call with_control_planes,helm kubeconform prometheus terraform terraform-oldest opentofu opentofu-oldest registry krew) export GOGC=400; \
-	go test -p 2 -timeout 40m $$(go list ./... | grep $(slow:%=-e %) | sort -r) && \
+	go test -p 2 -timeout 40m $$(go list work | grep $(slow:%=-e %) | sort -r) && \
 	go test -p 2 -count=1 -timeout 30m $$(go list ./e2e/... | grep -v -e '/e2e/gitops$$' -e /e2e/harness)
 
 # The controllers of Flux and the engine of Argo CD take minutes to build when the Go build cache is cold: make test-all does without them.
@@ -204,8 +203,7 @@ hack/site/node_modules/.package-lock.json: hack/site/package-lock.json
 .PHONY: lint
 lint: ## Check style, import rules and words
 	@go run ./hack/words
-	@$(call tool,golangci-lint)/golangci-lint run --allow-parallel-runners ./...
-	@lint="$(call tool,golangci-lint)/golangci-lint"; cd api && "$$lint" run --allow-parallel-runners ./...
+	@$(call tool,golangci-lint)/golangci-lint run --allow-parallel-runners $$(go list -m -f '{{.Dir}}/...')
 
 .PHONY: verify
 verify: ## Check that modules are tidy, generated files current, the format right and lint clean, on a copy of the tree

@@ -2,15 +2,14 @@ package node_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/measure"
 )
 
 // outcome is what a disaster did.
@@ -49,20 +48,15 @@ type cost struct {
 func (f *fixture) cost() (c cost) {
 	f.Helper()
 	for _, node := range f.workers {
-		parser := expfmt.NewTextParser(model.LegacyValidation)
-		families, err := parser.TextToMetricFamilies(strings.NewReader(f.on(node, "curl -s http://127.0.0.1:16444/metrics") + "\n"))
-		f.must(err)
-		for _, metric := range families["breakwater_node_request_added_seconds"].GetMetric() {
-			h := metric.GetHistogram()
-			count := float64(h.GetSampleCount())
-			c.Mean = (c.Mean*c.Requests + 1000*h.GetSampleSum()) / (c.Requests + count)
-			c.Requests += count
-			for _, b := range h.GetBucket() {
-				if b.GetUpperBound() == maxAdded.Seconds() {
-					c.Over += count - float64(b.GetCumulativeCount())
-				}
-			}
+		metrics := f.on(node, "curl -s http://127.0.0.1:16444/metrics")
+		const added = "breakwater_node_request_added_seconds"
+		count := measure.Sum(metrics, added+"_count", "")
+		if count == 0 {
+			f.Fatalf("the guard of node %s has forwarded no requests", node)
 		}
+		c.Mean = (c.Mean*c.Requests + 1000*measure.Sum(metrics, added+"_sum", "")) / (c.Requests + count)
+		c.Requests += count
+		c.Over += count - measure.Sum(metrics, added+"_bucket", fmt.Sprintf(`le="%v"`, maxAdded.Seconds()))
 		kib, err := strconv.ParseFloat(f.on(node, "ps -o rss= -p $(systemctl show -P MainPID breakwater-node)"), 64)
 		f.must(err)
 		c.Memory = max(c.Memory, kib/1024)

@@ -1,7 +1,6 @@
 package operate_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,18 +11,17 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 
-	dto "github.com/prometheus/client_model/go"
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/measure"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
 	"github.com/breakwater-k8s/breakwater/internal/plugin/doctor/findings"
 )
@@ -175,9 +173,10 @@ func (n *night) removalCodes() map[string]int {
 	raw, err := clientset.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(n.Context())
 	n.Must(err)
 	codes := map[string]int{}
-	for _, m := range n.series(bytes.NewReader(raw), "apiserver_request_total") {
-		if labels := labelsOf(m); labels["resource"] == "pods" && labels["subresource"] == "" && labels["verb"] == "DELETE" {
-			codes[labels["code"]] += int(m.GetCounter().GetValue())
+	deletions := regexp.MustCompile(`^code="(\d+)",.*,resource="pods",.*subresource="",verb="DELETE"`)
+	for labels, count := range measure.Series(string(raw), "apiserver_request_total") {
+		if code := deletions.FindStringSubmatch(labels); code != nil {
+			codes[code[1]] += int(count)
 		}
 	}
 	return codes
@@ -199,11 +198,11 @@ func (n *night) expectCodes(before, want map[string]int) {
 
 // reviews returns how many removals of the cell the webhooks have reviewed.
 func (n *night) reviews() float64 {
-	return n.webhookMetric("breakwater_webhook_reviews_total", "cell", n.cell.Name)
+	return n.webhookMetric("breakwater_webhook_reviews_total", `cell="`+n.cell.Name+`"`)
 }
 
-// webhookMetric returns the sum of a metric over all replicas of the webhook, for series with these names and values of labels.
-func (n *night) webhookMetric(name string, labels ...string) (sum float64) {
+// webhookMetric returns the sum of a metric over all replicas of the webhook, for series whose labels contain the text.
+func (n *night) webhookMetric(name, labels string) (sum float64) {
 	n.Helper()
 	for component, address := range n.Breakwater.MetricsAddresses() {
 		if !strings.HasPrefix(component, "webhook-") {
@@ -213,34 +212,14 @@ func (n *night) webhookMetric(name string, labels ...string) (sum float64) {
 		n.Must(err)
 		response, err := http.DefaultClient.Do(request)
 		n.Must(err)
-		for _, m := range n.series(response.Body, name) {
-			if len(labels) == 0 || labelsOf(m)[labels[0]] == labels[1] {
-				sum += m.GetCounter().GetValue() + m.GetGauge().GetValue()
-			}
+		raw, err := io.ReadAll(response.Body)
+		n.Must(errors.Join(err, response.Body.Close()))
+		if !strings.Contains(string(raw), "\n# TYPE "+name+" ") {
+			n.Fatalf("no metric %s is served", name)
 		}
-		n.Must(response.Body.Close())
+		sum += measure.Sum(string(raw), name, labels)
 	}
 	return sum
-}
-
-// series parses metrics, and returns the series of one.
-func (n *night) series(metrics io.Reader, name string) []*dto.Metric {
-	n.Helper()
-	parser := expfmt.NewTextParser(model.LegacyValidation)
-	families, err := parser.TextToMetricFamilies(metrics)
-	n.Must(err)
-	if families[name] == nil {
-		n.Fatalf("no metric %s is served", name)
-	}
-	return families[name].Metric
-}
-
-func labelsOf(m *dto.Metric) map[string]string {
-	labels := map[string]string{}
-	for _, pair := range m.Label {
-		labels[pair.GetName()] = pair.GetValue()
-	}
-	return labels
 }
 
 // replaceFile replaces a file at once, as in a mounted Secret.

@@ -197,7 +197,7 @@ func (n *night) revokeTokens() {
 		refuse()
 	}
 	n.Eventually(func() string { // BreakwaterCoreDown is active then
-		if up := n.webhookMetric("breakwater_webhook_core_up"); up != 0 {
+		if up := n.webhookMetric("breakwater_webhook_core_up", ""); up != 0 {
 			return fmt.Sprintf("%v replicas of the webhook report that they reach the core, want 0", up)
 		}
 		return ""

@@ -10,14 +10,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"go.uber.org/goleak"
 
 	"github.com/breakwater-k8s/breakwater/internal/batch"
 )
-
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m)
-}
 
 var errChanged = errors.New("caller canceled the request")
 

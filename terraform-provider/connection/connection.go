@@ -6,9 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -50,7 +48,7 @@ const defaultTimeout = time.Minute
 // values returns the attributes that select a cluster, by name.
 func (m *Model) values() map[string]attr.Value {
 	all := map[string]attr.Value{
-		"insecure": m.Insecure, "in_cluster": m.InCluster, "config_paths": m.ConfigPaths, "exec": m.Exec, "timeout": m.Timeout,
+		"insecure": m.Insecure, "in_cluster": m.InCluster, "config_paths": m.ConfigPaths, "exec": m.Exec,
 	}
 	for _, t := range m.stringAttributes() {
 		all[t.attribute] = *t.value
@@ -83,12 +81,12 @@ var errNoCluster = errors.New("no cluster is configured: set config_path, kubeco
 // Config returns the client configuration. Environment variables replace attributes that are not set. No error contains secrets.
 func (m *Model) Config(getenv func(string) string) (*rest.Config, error) {
 	s := m.withVariables(getenv)
-	var wrong []error
-	for _, p := range s.problems() {
-		wrong = append(wrong, p)
-	}
-	if len(wrong) > 0 {
-		return nil, joinErrors(wrong)
+	if wrong := s.problems(); len(wrong) > 0 {
+		texts := make([]string, len(wrong))
+		for i, p := range wrong {
+			texts[i] = p.text
+		}
+		return nil, errors.New(strings.Join(texts, "; "))
 	}
 	config, err := s.clientConfig(getenv)
 	if err != nil {
@@ -125,7 +123,7 @@ func (m *Model) ClusterRequired(getenv func(string) string) (*bool, error) {
 func (s *settings) clientConfig(getenv func(string) string) (*rest.Config, error) {
 	switch {
 	case s.InCluster.ValueBool():
-		return podConfig(getenv, accountFolder)
+		return podConfig()
 	case !s.Kubeconfig.IsNull() || len(s.paths) > 0:
 		kubeconfig, err := s.load(getenv)
 		if err != nil {
@@ -141,36 +139,26 @@ func (s *settings) clientConfig(getenv func(string) string) (*rest.Config, error
 	if name := s.anyOf(append(credentialAttributes(), serverAttributes()...)...); name != "" {
 		return nil, fmt.Errorf("%s is set, but no cluster is configured: set host, config_path or kubeconfig", name)
 	}
-	if s.InCluster.IsNull() && runsInPod(getenv, accountFolder) {
-		return podConfig(getenv, accountFolder)
+	if s.InCluster.IsNull() && runsInPod(getenv) {
+		return podConfig()
 	}
 	return nil, errNoCluster
 }
 
-// accountFolder is where the kubelet mounts the credentials of a pod's ServiceAccount.
-const accountFolder = "/var/run/secrets/kubernetes.io/serviceaccount"
-
-func runsInPod(getenv func(string) string, folder string) bool {
-	_, err := os.Stat(filepath.Join(folder, "token"))
+// runsInPod reports whether the kubelet has mounted the credentials of a ServiceAccount.
+func runsInPod(getenv func(string) string) bool {
+	_, err := os.Stat("/var/run/secrets/kubernetes.io/serviceaccount/token")
 	return err == nil && getenv("KUBERNETES_SERVICE_HOST") != ""
 }
 
-// podConfig returns the configuration for the cluster of the pod that Terraform runs in. It does the same as client-go, but reads the
-// environment through getenv.
-func podConfig(getenv func(string) string, folder string) (*rest.Config, error) {
-	host, port := getenv("KUBERNETES_SERVICE_HOST"), getenv("KUBERNETES_SERVICE_PORT")
-	if host == "" || port == "" {
+// podConfig returns the configuration for the cluster of the pod that Terraform runs in.
+func podConfig() (*rest.Config, error) {
+	config, err := rest.InClusterConfig()
+	switch {
+	case errors.Is(err, rest.ErrNotInCluster):
 		return nil, errors.New("in_cluster is true, but Terraform does not run in a pod: KUBERNETES_SERVICE_HOST is not set")
-	}
-	token := filepath.Join(folder, "token")
-	raw, err := os.ReadFile(token)
-	if err != nil {
+	case err != nil:
 		return nil, fmt.Errorf("in_cluster is true, but the pod has no ServiceAccount token (see automountServiceAccountToken): %w", err)
 	}
-	return &rest.Config{
-		Host: "https://" + net.JoinHostPort(host, port),
-		// The kubelet replaces the file before the token expires.
-		BearerToken: strings.TrimSpace(string(raw)), BearerTokenFile: token,
-		TLSClientConfig: rest.TLSClientConfig{CAFile: filepath.Join(folder, "ca.crt")},
-	}, nil
+	return config, nil
 }

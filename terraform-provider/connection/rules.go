@@ -2,12 +2,10 @@ package connection
 
 import (
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
@@ -21,9 +19,6 @@ type problem struct {
 	text string
 }
 
-// Error returns the text of the problem.
-func (p *problem) Error() string { return p.text }
-
 // Validate returns the errors of the configuration. Unknown values are no errors.
 func (m *Model) Validate() diag.Diagnostics {
 	var d diag.Diagnostics
@@ -33,17 +28,8 @@ func (m *Model) Validate() diag.Diagnostics {
 	return d
 }
 
-// joinErrors joins errors into one line, because the result is part of one.
-func joinErrors(all []error) error {
-	texts := make([]string, len(all))
-	for i, err := range all {
-		texts[i] = err.Error()
-	}
-	return errors.New(strings.Join(texts, "; "))
-}
-
 func (s *settings) problems() []*problem {
-	return slices.Concat(s.validateStrings(), s.validateTimeout(), s.validatePairs(), s.validatePaths(), s.validateExec(), s.validateInCluster())
+	return slices.Concat(s.validateStrings(), s.validatePairs(), s.validatePaths(), s.validateExec(), s.validateInCluster())
 }
 
 func (s *settings) newProblem(attribute, format string, arguments ...any) *problem {
@@ -73,20 +59,6 @@ func (s *settings) validateStrings() (all []*problem) {
 		all = append(all, s.newProblem("insecure", "is neither true nor false"))
 	}
 	return all
-}
-
-func (s *settings) validateTimeout() []*problem {
-	if !isSet(s.Timeout) {
-		return nil
-	}
-	timeout, err := time.ParseDuration(s.Timeout.ValueString())
-	switch {
-	case err != nil:
-		return []*problem{s.newProblem("timeout", `is not a duration: use a value like "30s" or "2m"`)}
-	case timeout < 0:
-		return []*problem{s.newProblem("timeout", "is negative: every request would time out")}
-	}
-	return nil
 }
 
 // validatePairs returns errors for attributes that exclude each other, or that need each other.

@@ -11,15 +11,15 @@ const DefaultFieldManager = "breakwater-terraform"
 // Schema returns the schema of the configuration.
 func Schema() schema.Schema {
 	all := map[string]schema.Attribute{
-		"proxy_url": schema.StringAttribute{
-			Optional: true, Sensitive: true,
-			MarkdownDescription: "URL of a proxy for connections to the cluster, with `http`, `https` or `socks5`. Default: that of the kubeconfig or `HTTPS_PROXY`. " +
-				"Variable: `KUBE_PROXY_URL`.",
-		},
-		"timeout": schema.StringAttribute{
+		"insecure": schema.BoolAttribute{
 			Optional: true,
-			MarkdownDescription: "Timeout of one request, such as `30s`; `0s` means no timeout. A request that times out is retried until the `timeouts` of the " +
-				"resource expire, or until the cluster has been unreachable for 30 seconds. Default: `1m`.",
+			MarkdownDescription: "Do not verify the API server. An attacker on the network can then read the credentials and change requests. Default: `false`. " +
+				"Variable: `KUBE_INSECURE`.",
+		},
+		"config_paths": schema.ListAttribute{
+			Optional: true, ElementType: types.StringType,
+			MarkdownDescription: "Paths of kubeconfigs, merged as kubectl does. Missing files are ignored, but at least one must exist. " +
+				"Variable: `KUBE_CONFIG_PATHS`, or `KUBECONFIG`, each a list in the syntax of `PATH`.",
 		},
 		"require_cluster": schema.BoolAttribute{
 			Optional: true,
@@ -27,12 +27,6 @@ func Schema() schema.Schema {
 				"compares them with the cluster; `false` for new ones, because the same apply may create the cluster. With `false`, a plan without a cluster warns that " +
 				"it compared nothing. An answer that denies access, or that is not of a Kubernetes API server, is an error in any case. " +
 				"Data sources, imports and applies always need the cluster. Variable: `KUBE_REQUIRE_CLUSTER`.",
-		},
-		"field_manager": schema.StringAttribute{
-			Optional: true,
-			MarkdownDescription: "Field manager of the provider's server-side applies. Set it if several configurations of Terraform write to the same " +
-				"objects. If you change it, each object keeps its former manager until it changes the next time, and the new manager then takes over " +
-				"its fields. The Secret of `kubeconfig_wo` always has the default. Default: `" + DefaultFieldManager + "`.",
 		},
 		"cluster_uid": schema.StringAttribute{
 			Optional: true,
@@ -46,10 +40,12 @@ func Schema() schema.Schema {
 				"unless this is `false`.",
 		},
 	}
-	for _, some := range []map[string]schema.Attribute{serverSchema(), credentialSchema(), kubeconfigSchema()} {
-		for name, attribute := range some {
-			all[name] = attribute
+	for _, a := range (&Model{}).stringAttributes() {
+		text := a.text
+		if a.variable != "" {
+			text += " Variable: `" + a.variable + "`."
 		}
+		all[a.attribute] = schema.StringAttribute{Optional: true, Sensitive: a.isSecret, MarkdownDescription: text}
 	}
 	return schema.Schema{
 		MarkdownDescription: "Configures access to one cluster, usually a core cluster; use an alias of the provider for another. A kubeconfig, `host` with " +
@@ -62,84 +58,6 @@ func Schema() schema.Schema {
 			"pass secrets as ephemeral variables or environment variables.",
 		Attributes: all,
 		Blocks:     map[string]schema.Block{"exec": execSchema()},
-	}
-}
-
-func serverSchema() map[string]schema.Attribute {
-	return map[string]schema.Attribute{
-		"host": schema.StringAttribute{
-			Optional:            true,
-			MarkdownDescription: "URL of the API server, such as `https://core.example:6443`. Variable: `KUBE_HOST`.",
-		},
-		"cluster_ca_certificate": schema.StringAttribute{
-			Optional: true,
-			MarkdownDescription: "PEM CA certificates that verify the API server. Default: those of the kubeconfig, or of the system. " +
-				"Variable: `KUBE_CLUSTER_CA_CERT_DATA`.",
-		},
-		"insecure": schema.BoolAttribute{
-			Optional: true,
-			MarkdownDescription: "Do not verify the API server. An attacker on the network can then read the credentials and change requests. Default: `false`. " +
-				"Variable: `KUBE_INSECURE`.",
-		},
-		"tls_server_name": schema.StringAttribute{
-			Optional:            true,
-			MarkdownDescription: "Name for which the certificate of the API server must be valid. Default: the host in its URL. Variable: `KUBE_TLS_SERVER_NAME`.",
-		},
-	}
-}
-
-func credentialSchema() map[string]schema.Attribute {
-	return map[string]schema.Attribute{
-		"token": schema.StringAttribute{
-			Optional: true, Sensitive: true,
-			MarkdownDescription: "Bearer token, such as that of a ServiceAccount. Variable: `KUBE_TOKEN`.",
-		},
-		"client_certificate": schema.StringAttribute{
-			Optional:            true,
-			MarkdownDescription: "PEM client certificate, used with `client_key`. Variable: `KUBE_CLIENT_CERT_DATA`.",
-		},
-		"client_key": schema.StringAttribute{
-			Optional: true, Sensitive: true,
-			MarkdownDescription: "PEM private key of `client_certificate`. Variable: `KUBE_CLIENT_KEY_DATA`.",
-		},
-		"username": schema.StringAttribute{
-			Optional:            true,
-			MarkdownDescription: "User name for basic authentication, which a proxy in front of an API server may require. Variable: `KUBE_USER`.",
-		},
-		"password": schema.StringAttribute{
-			Optional: true, Sensitive: true,
-			MarkdownDescription: "Password for basic authentication. Variable: `KUBE_PASSWORD`.",
-		},
-	}
-}
-
-func kubeconfigSchema() map[string]schema.Attribute {
-	return map[string]schema.Attribute{
-		"config_path": schema.StringAttribute{
-			Optional:            true,
-			MarkdownDescription: "Path of a kubeconfig; `~` is the home directory. Variable: `KUBE_CONFIG_PATH`.",
-		},
-		"config_paths": schema.ListAttribute{
-			Optional: true, ElementType: types.StringType,
-			MarkdownDescription: "Paths of kubeconfigs, merged as kubectl does. Missing files are ignored, but at least one must exist. " +
-				"Variable: `KUBE_CONFIG_PATHS`, or `KUBECONFIG`, each a list in the syntax of `PATH`.",
-		},
-		"kubeconfig": schema.StringAttribute{
-			Optional: true, Sensitive: true,
-			MarkdownDescription: "Content of a kubeconfig, such as an output of another resource.",
-		},
-		"config_context": schema.StringAttribute{
-			Optional:            true,
-			MarkdownDescription: "Context of the kubeconfig. Default: its current context. Variable: `KUBE_CTX`.",
-		},
-		"config_context_cluster": schema.StringAttribute{
-			Optional:            true,
-			MarkdownDescription: "Cluster of the kubeconfig, instead of that of the context. Variable: `KUBE_CTX_CLUSTER`.",
-		},
-		"config_context_auth_info": schema.StringAttribute{
-			Optional:            true,
-			MarkdownDescription: "User of the kubeconfig, instead of that of the context. Variable: `KUBE_CTX_AUTH_INFO`.",
-		},
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
@@ -34,6 +35,17 @@ func proxyProblem(s string) string {
 	u, err := url.Parse(s)
 	if err != nil || !slices.Contains([]string{"http", "https", "socks5"}, u.Scheme) || u.Hostname() == "" {
 		return "is not a proxy URL: use a value like http://proxy.example:3128, with http, https or socks5"
+	}
+	return ""
+}
+
+func timeoutProblem(s string) string {
+	timeout, err := time.ParseDuration(s)
+	switch {
+	case err != nil:
+		return `is not a duration: use a value like "30s" or "2m"`
+	case timeout < 0:
+		return "is negative: every request would time out"
 	}
 	return ""
 }

@@ -27,25 +27,42 @@ type stringAttribute struct {
 	value    *types.String
 	// validate returns what is wrong with a text; nil if every text is valid.
 	validate func(string) string
+	isSecret bool
+	// text describes the attribute, without the variable.
+	text string
 }
 
 func (m *Model) stringAttributes() []stringAttribute {
+	const secret = true
 	return []stringAttribute{
-		{server, "host", "KUBE_HOST", &m.Host, hostProblem},
-		{server, "cluster_ca_certificate", "KUBE_CLUSTER_CA_CERT_DATA", &m.ClusterCACertificate, certificatesProblem},
-		{server, "tls_server_name", "KUBE_TLS_SERVER_NAME", &m.TLSServerName, nil},
-		{credentials, "token", "KUBE_TOKEN", &m.Token, tokenProblem},
-		{credentials, "client_certificate", "KUBE_CLIENT_CERT_DATA", &m.ClientCertificate, certificatesProblem},
-		{credentials, "client_key", "KUBE_CLIENT_KEY_DATA", &m.ClientKey, keyProblem},
-		{credentials, "username", "KUBE_USER", &m.Username, nil},
-		{credentials, "password", "KUBE_PASSWORD", &m.Password, nil},
-		{kubeconfigs, "config_path", "KUBE_CONFIG_PATH", &m.ConfigPath, nil},
-		{kubeconfigs, "kubeconfig", "", &m.Kubeconfig, kubeconfigProblem},
-		{contexts, "config_context", "KUBE_CTX", &m.ConfigContext, nil},
-		{contexts, "config_context_cluster", "KUBE_CTX_CLUSTER", &m.ConfigContextCluster, nil},
-		{contexts, "config_context_auth_info", "KUBE_CTX_AUTH_INFO", &m.ConfigContextAuthInfo, nil},
-		{proxies, "proxy_url", "KUBE_PROXY_URL", &m.ProxyURL, proxyProblem},
-		{server, "field_manager", "", &m.FieldManager, fieldManagerProblem},
+		{server, "host", "KUBE_HOST", &m.Host, hostProblem, !secret, "URL of the API server, such as `https://core.example:6443`."},
+		{server, "cluster_ca_certificate", "KUBE_CLUSTER_CA_CERT_DATA", &m.ClusterCACertificate, certificatesProblem, !secret,
+			"PEM CA certificates that verify the API server. Default: those of the kubeconfig, or of the system."},
+		{server, "tls_server_name", "KUBE_TLS_SERVER_NAME", &m.TLSServerName, nil, !secret,
+			"Name for which the certificate of the API server must be valid. Default: the host in its URL."},
+		{credentials, "token", "KUBE_TOKEN", &m.Token, tokenProblem, secret, "Bearer token, such as that of a ServiceAccount."},
+		{credentials, "client_certificate", "KUBE_CLIENT_CERT_DATA", &m.ClientCertificate, certificatesProblem, !secret,
+			"PEM client certificate, used with `client_key`."},
+		{credentials, "client_key", "KUBE_CLIENT_KEY_DATA", &m.ClientKey, keyProblem, secret, "PEM private key of `client_certificate`."},
+		{credentials, "username", "KUBE_USER", &m.Username, nil, !secret,
+			"User name for basic authentication, which a proxy in front of an API server may require."},
+		{credentials, "password", "KUBE_PASSWORD", &m.Password, nil, secret, "Password for basic authentication."},
+		{kubeconfigs, "config_path", "KUBE_CONFIG_PATH", &m.ConfigPath, nil, !secret, "Path of a kubeconfig; `~` is the home directory."},
+		{kubeconfigs, "kubeconfig", "", &m.Kubeconfig, kubeconfigProblem, secret, "Content of a kubeconfig, such as an output of another resource."},
+		{contexts, "config_context", "KUBE_CTX", &m.ConfigContext, nil, !secret, "Context of the kubeconfig. Default: its current context."},
+		{contexts, "config_context_cluster", "KUBE_CTX_CLUSTER", &m.ConfigContextCluster, nil, !secret,
+			"Cluster of the kubeconfig, instead of that of the context."},
+		{contexts, "config_context_auth_info", "KUBE_CTX_AUTH_INFO", &m.ConfigContextAuthInfo, nil, !secret,
+			"User of the kubeconfig, instead of that of the context."},
+		{proxies, "proxy_url", "KUBE_PROXY_URL", &m.ProxyURL, proxyProblem, secret,
+			"URL of a proxy for connections to the cluster, with `http`, `https` or `socks5`. Default: that of the kubeconfig or `HTTPS_PROXY`."},
+		{server, "field_manager", "", &m.FieldManager, fieldManagerProblem, !secret,
+			"Field manager of the provider's server-side applies. Set it if several configurations of Terraform write to the same " +
+				"objects. If you change it, each object keeps its former manager until it changes the next time, and the new manager then takes over " +
+				"its fields. The Secret of `kubeconfig_wo` always has the default. Default: `" + DefaultFieldManager + "`."},
+		{server, "timeout", "", &m.Timeout, timeoutProblem, !secret,
+			"Timeout of one request, such as `30s`; `0s` means no timeout. A request that times out is retried until the `timeouts` of the " +
+				"resource expire, or until the cluster has been unreachable for 30 seconds. Default: `1m`."},
 	}
 }
 

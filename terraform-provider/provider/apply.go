@@ -54,7 +54,7 @@ func (c *cluster) sendApply(ctx context.Context, k *kind, w *desired, force, dry
 	if err != nil {
 		return nil, 0, err
 	}
-	request = keyOf(k, w.namespace).in(request).Name(w.name).Param("fieldManager", c.manager).Param("force", strconv.FormatBool(force))
+	request = k.key(w.namespace).In(request).Name(w.name).Param("fieldManager", c.manager).Param("force", strconv.FormatBool(force))
 	if dryRun {
 		request = request.Param("dryRun", metav1.DryRunAll)
 	}

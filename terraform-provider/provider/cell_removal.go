@@ -18,6 +18,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+	"github.com/breakwater-k8s/breakwater/terraform-provider/transport"
 )
 
 // cellRemoval removes a dead cell from protectors.
@@ -134,9 +135,9 @@ func (c *cellRemoval) step(ctx context.Context, w *desired, was stage) (stage, e
 // stageAfterError returns the stage of a protector after a request failed. A deleted protector has no data of any cell.
 func stageAfterError(was stage, err error) (stage, error) {
 	switch {
-	case apierrors.IsNotFound(err) && !isKindMissing(err):
+	case apierrors.IsNotFound(err) && !transport.IsKindMissing(err):
 		return stageRemoved, nil
-	case apierrors.IsConflict(err), isTransient(err):
+	case apierrors.IsConflict(err), transport.IsTransient(err):
 		return was, nil
 	}
 	return was, err
@@ -163,7 +164,7 @@ func joinNames(names []string) string {
 // without comparing clocks. That controller also checks again itself.
 func (r *removeCell) aliveReason(ctx context.Context, name string, now time.Time) (why string, err error) {
 	object, err := r.cluster.get(ctx, r.cells, "", name)
-	if apierrors.IsNotFound(err) && !isKindMissing(err) {
+	if apierrors.IsNotFound(err) && !transport.IsKindMissing(err) {
 		return "", nil
 	}
 	if err != nil {

@@ -18,6 +18,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/breakwater-k8s/breakwater/terraform-provider/connection"
+	"github.com/breakwater-k8s/breakwater/terraform-provider/refresh"
+	"github.com/breakwater-k8s/breakwater/terraform-provider/transport"
 )
 
 // cluster is the cluster that a provider configuration points to. It need not exist when Terraform plans resources that are not in the state.
@@ -44,13 +46,13 @@ type cluster struct {
 // the files that the configuration names.
 type connected struct {
 	config *rest.Config
-	// client sends all requests, through one outageGuard.
+	// client sends all requests, which fail at once while it is unreachable.
 	client  *http.Client
 	dynamic dynamic.Interface
 	// rest sends requests whose answers the dynamic client does not return.
 	rest rest.Interface
 	// lists serves the reads of a refresh.
-	lists *lists
+	lists *refresh.Lists
 }
 
 // errClusterUnknown is the reason why there is no cluster yet, although one may exist later in the same apply.
@@ -146,15 +148,9 @@ func connect(m *connection.Model, b *Breakwater) (c connected, err error) {
 	// A plan of a hundred resources sends its requests at once. The API server throttles them itself (API Priority and Fairness)
 	// where necessary.
 	c.config.QPS = -1
-	c.config.Timeout = cmp.Or(c.config.Timeout, requestPatiences*b.patience)
-	if c.client, err = transportOf(c.config); err != nil {
+	if c.client, err = transport.NewClient(c.config, b.patience); err != nil {
 		return c, err
 	}
-	server, err := serverOf(c.config)
-	if err != nil {
-		return c, err
-	}
-	c.client.Transport = &outageGuard{RoundTripper: c.client.Transport, server: server, patience: b.patience}
 	if err = c.newLists(); err != nil {
 		return c, err
 	}
@@ -166,10 +162,10 @@ func connect(m *connection.Model, b *Breakwater) (c connected, err error) {
 func (c *connected) newLists() error {
 	config := dynamic.ConfigFor(c.config)
 	config.GroupVersion, config.APIPath = &schema.GroupVersion{}, "/apis" // all requests have absolute paths
-	c.lists = newLists()
-	c.client.Transport = writeObserver{c.client.Transport, c.lists}
+	c.lists = refresh.New()
+	c.client.Transport = c.lists.Observe(c.client.Transport)
 	var err error
 	c.rest, err = rest.RESTClientForConfigAndClient(config, c.client)
-	c.lists.client = c.rest
+	c.lists.Client = c.rest
 	return err
 }

@@ -2,7 +2,6 @@ package provider
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"sync"
 
@@ -11,6 +10,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/breakwater-k8s/breakwater/terraform-provider/transport"
 )
 
 // clusterKey is the key in the private state of the UID of the cluster that has the object. Versions before it did not record one.
@@ -37,15 +38,24 @@ func (c *cluster) uid(ctx context.Context) string {
 	}
 	ctx, cancel := context.WithTimeout(ctx, planTimeout)
 	defer cancel()
-	namespaces := c.dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"})
-	namespace, err := namespaces.Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+	uid, err := c.readUID(ctx)
 	if err != nil {
 		c.identity.isForbidden = apierrors.IsForbidden(err)
 		tflog.Info(ctx, "the cluster could not be identified", map[string]any{"error": err.Error()})
 		return ""
 	}
-	c.identity.uid = string(namespace.GetUID())
-	return c.identity.uid
+	c.identity.uid = uid
+	return uid
+}
+
+// readUID reads the UID of the cluster.
+func (c *cluster) readUID(ctx context.Context) (string, error) {
+	namespaces := c.dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"})
+	namespace, err := namespaces.Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+	if err != nil {
+		return "", err
+	}
+	return string(namespace.GetUID()), nil
 }
 
 // isClusterOf reports whether the provider's cluster is the one that has the object, as far as the state and cluster_uid tell. It adds an error if not: what
@@ -61,7 +71,7 @@ func (o *object) isClusterOf(ctx context.Context, w *desired, private privateSta
 		return !d.HasError()
 	}
 	now := o.cluster.uid(ctx)
-	server, _ := serverOf(o.cluster.config)
+	server, _ := transport.ServerOf(o.cluster.config)
 	switch {
 	case expected != "" && now == "":
 		d.AddError("The cluster could not be identified", fmt.Sprintf("cluster_uid requires the cluster %s, but the UID of %s could not be read: the provider's "+
@@ -85,6 +95,5 @@ func (c *cluster) recordCluster(ctx context.Context, private writablePrivateStat
 	if uid == "" {
 		return nil
 	}
-	raw, _ := json.Marshal(uid) // a string always has a JSON form
-	return private.SetKey(ctx, clusterKey, raw)
+	return writePrivate(ctx, private, clusterKey, uid)
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
-	"github.com/hashicorp/terraform-plugin-go/tftypes"
 	"github.com/hashicorp/terraform-plugin-log/tflog"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,6 +16,7 @@ import (
 	"k8s.io/client-go/util/retry"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/terraform-provider/transport"
 )
 
 // confirmGrace is how long a confirmation outlives Terraform's own timeout, because the generator's clock may be ahead.
@@ -34,16 +34,16 @@ type confirmation struct {
 
 // isProtected reports whether the state protects the object from deletion. If the state has no value, the default of the kind
 // applies.
-func (k *kind) isProtected(had map[string]tftypes.Value) bool {
-	if had["deletion_protection"].IsNull() {
+func (k *kind) isProtected(had *desired) bool {
+	if had.attributes["deletion_protection"].IsNull() {
 		return k.protected
 	}
-	return isTrue(had, "deletion_protection")
+	return isTrue(had.attributes, "deletion_protection")
 }
 
 // isProtectionLifted reports whether the user lifted the deletion protection of the object: the state has false, and the default is true.
 // Where false is the default, the value shows no intent.
-func (k *kind) isProtectionLifted(had map[string]tftypes.Value) bool {
+func (k *kind) isProtectionLifted(had *desired) bool {
 	return k.protected && !k.isProtected(had)
 }
 
@@ -64,7 +64,7 @@ func (o *object) confirm(ctx context.Context, w *desired, uid types.UID) (confir
 	if err != nil {
 		return confirmation{}, err
 	}
-	err = retryTransient(ctx, func(ctx context.Context) error {
+	err = transport.Retry(ctx, func(ctx context.Context) error {
 		return retry.RetryOnConflict(retry.DefaultRetry, func() error {
 			_, err := o.cluster.resourceClient(o.kind, w.namespace).Patch(
 				ctx, w.name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: o.cluster.manager + "-actions"})
@@ -74,7 +74,7 @@ func (o *object) confirm(ctx context.Context, w *desired, uid types.UID) (confir
 	switch {
 	case err == nil:
 		return confirmation{until: until}, nil
-	case isTransient(err):
+	case transport.IsTransient(err):
 		return confirmation{}, err
 	default:
 		// The brake lets a single deletion pass without a confirmation. If the object was replaced in the meantime, the deletion

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"time"
@@ -20,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/breakwater-k8s/breakwater/terraform-provider/shape"
+	"github.com/breakwater-k8s/breakwater/terraform-provider/transport"
 )
 
 // defaultTimeout is the default timeout of an apply or a deletion.
@@ -88,15 +90,12 @@ func (o *object) newTask(ctx context.Context, plan *tfsdk.Plan, config *tfsdk.Co
 		return nil
 	}
 	t := &task{object: o, plan: plan.Raw, config: config}
-	all, err := attributes(plan.Raw)
-	if err == nil {
-		t.want, err = o.kind.desired(plan.Raw)
-	}
-	if err != nil {
+	var err error
+	if t.want, err = o.kind.desired(plan.Raw); err != nil {
 		d.AddError("The plan could not be read", err.Error())
 		return nil
 	}
-	t.takeover.force = isTrue(all, "force_conflicts")
+	t.takeover.force = isTrue(t.want.attributes, "force_conflicts")
 	d.Append(plan.GetAttribute(ctx, path.Root("timeouts"), &t.timeouts)...)
 	t.wait = newWaitConditions(ctx, plan, d)
 	if d.HasError() {
@@ -120,7 +119,7 @@ func (t *task) claimName(d *diag.Diagnostics) bool {
 // that is being deleted.
 func (t *task) isNameFree(ctx context.Context, d *diag.Diagnostics) bool {
 	var found *unstructured.Unstructured
-	err := retryTransient(ctx, func(ctx context.Context) (err error) {
+	err := transport.Retry(ctx, func(ctx context.Context) (err error) {
 		found, err = t.cluster.resourceClient(t.kind, t.want.namespace).Get(ctx, t.want.name, metav1.GetOptions{})
 		return err
 	})
@@ -171,7 +170,7 @@ func (t *task) run(ctx context.Context, state *tfsdk.State, identity *tfsdk.Reso
 	}
 	var live *unstructured.Unstructured
 	attempts, status := 0, 0
-	err := retryTransient(ctx, func(ctx context.Context) (err error) {
+	err := transport.Retry(ctx, func(ctx context.Context) (err error) {
 		attempts++
 		live, status, err = t.cluster.apply(ctx, t.kind, t.want, t.takeover, false)
 		return err
@@ -210,10 +209,7 @@ func (t *task) run(ctx context.Context, state *tfsdk.State, identity *tfsdk.Reso
 // planned returns the plan as that of an object that Terraform created. Values that the plan does not know are null, and come
 // from the cluster.
 func (t *task) planned() tftypes.Value {
-	all, err := attributes(t.plan)
-	if err != nil {
-		return t.plan
-	}
+	all := maps.Clone(t.want.attributes)
 	all["uid"] = stringValue("")
 	for name, v := range all {
 		if !v.IsFullyKnown() {
@@ -249,8 +245,7 @@ func (o *object) Read(ctx context.Context, req resource.ReadRequest, resp *resou
 	if resp.Identity != nil {
 		o.setIdentity(ctx, resp.Identity, w, &resp.Diagnostics)
 	}
-	all, _ := attributes(req.State.Raw)
-	isImport := stringAttribute(all, "id") == ""
+	isImport := stringAttribute(w.attributes, "id") == ""
 	live, err := o.cluster.refresh(ctx, o.kind, w, isImport || o.cluster.isRequired(true))
 	if (err == nil || apierrors.IsNotFound(err)) && !o.isClusterOf(ctx, w, req.Private, &resp.Diagnostics) {
 		return
@@ -259,12 +254,12 @@ func (o *object) Read(ctx context.Context, req resource.ReadRequest, resp *resou
 	case errors.Is(err, errNotCompared):
 		o.cluster.warnOnce(&resp.Diagnostics, "Nothing was compared with the cluster", err)
 		return
-	case isKindMissing(err) && !isImport:
+	case transport.IsKindMissing(err) && !isImport:
 		resp.Diagnostics.AddWarning(fmt.Sprintf("The cluster does not know %s", o.kind.Kind.Kind),
 			fmt.Sprintf("So Terraform treats %s as deleted. If you do not expect that, check that the provider is configured for the right cluster, and do not apply.", w))
 		resp.State.RemoveResource(ctx)
 		return
-	case apierrors.IsNotFound(err) && !isKindMissing(err):
+	case apierrors.IsNotFound(err) && !transport.IsKindMissing(err):
 		resp.State.RemoveResource(ctx)
 		return
 	case err != nil:

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/terraform-provider/transport"
 )
 
 // Delete deletes the object and waits until the API server has removed it.
@@ -28,12 +29,7 @@ func (o *object) Delete(ctx context.Context, req resource.DeleteRequest, resp *r
 		resp.Diagnostics.AddError("The state could not be read", err.Error())
 		return
 	}
-	all, err := attributes(req.State.Raw)
-	if err != nil {
-		resp.Diagnostics.AddError("The state could not be read", err.Error())
-		return
-	}
-	if o.kind.checkProtection(w, all, "deleted", &resp.Diagnostics); resp.Diagnostics.HasError() || !o.cluster.isUsable("delete it from", &resp.Diagnostics) {
+	if o.kind.checkProtection(w, "deleted", &resp.Diagnostics); resp.Diagnostics.HasError() || !o.cluster.isUsable("delete it from", &resp.Diagnostics) {
 		return
 	}
 	var limits timeouts.Value
@@ -46,7 +42,7 @@ func (o *object) Delete(ctx context.Context, req resource.DeleteRequest, resp *r
 	if !o.isClusterOf(ctx, w, req.Private, &resp.Diagnostics) {
 		return
 	}
-	if o.deleteObject(ctx, w, types.UID(stringAttribute(all, "uid")), o.kind.isProtectionLifted(all), &resp.Diagnostics); resp.Diagnostics.HasError() {
+	if o.deleteObject(ctx, w, types.UID(stringAttribute(w.attributes, "uid")), o.kind.isProtectionLifted(w), &resp.Diagnostics); resp.Diagnostics.HasError() {
 		return
 	}
 	if o.kind.derived != nil {
@@ -72,7 +68,7 @@ func (o *object) deleteObject(ctx context.Context, w *desired, uid types.UID, li
 		options.Preconditions = &metav1.Preconditions{UID: &uid}
 	}
 	isRemoved := false
-	err := retryTransient(ctx, func(ctx context.Context) (err error) {
+	err := transport.Retry(ctx, func(ctx context.Context) (err error) {
 		isRemoved, err = o.cluster.delete(ctx, o.kind, w, options)
 		return err
 	})
@@ -95,7 +91,7 @@ func (c *cluster) delete(ctx context.Context, k *kind, w *desired, options metav
 	if err != nil {
 		return false, err
 	}
-	result := keyOf(k, w.namespace).in(c.rest.Delete()).Name(w.name).SetHeader("Content-Type", runtime.ContentTypeJSON).Body(body).Do(ctx)
+	result := k.key(w.namespace).In(c.rest.Delete()).Name(w.name).SetHeader("Content-Type", runtime.ContentTypeJSON).Body(body).Do(ctx)
 	if err := result.Error(); err != nil {
 		return false, err
 	}
@@ -117,7 +113,7 @@ func (o *object) awaitDeletion(ctx context.Context, w *desired, uid types.UID, c
 		switch {
 		case apierrors.IsNotFound(err):
 			return true, nil
-		case err != nil && (isTransient(err) || ctx.Err() != nil):
+		case err != nil && (transport.IsTransient(err) || ctx.Err() != nil):
 			return false, nil
 		case err != nil:
 			return false, err

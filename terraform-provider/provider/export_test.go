@@ -8,7 +8,7 @@ import (
 
 // ServerWithPatience returns a protocol server for a provider whose clusters may be unreachable for the given time only.
 func ServerWithPatience(patience time.Duration) (tfprotov6.ProviderServer, error) {
-	b, _ := New("test")().(*Breakwater)
+	b := newProvider("test")
 	b.patience = patience
 	return newServer(b), nil
 }

@@ -48,15 +48,14 @@ type writablePrivateState interface {
 
 // record records the field manager and the cluster in the private state.
 func (c *cluster) record(ctx context.Context, private writablePrivateState) diag.Diagnostics {
-	d := c.recordManager(ctx, private)
+	d := writePrivate(ctx, private, managerKey, c.manager)
 	d.Append(c.recordCluster(ctx, private)...)
 	return d
 }
 
-// recordManager records the field manager in the private state.
-func (c *cluster) recordManager(ctx context.Context, private writablePrivateState) diag.Diagnostics {
-	raw, _ := json.Marshal(c.manager) // a string always has a JSON form
-	return private.SetKey(ctx, managerKey, raw)
+func writePrivate(ctx context.Context, private writablePrivateState, key, value string) diag.Diagnostics {
+	raw, _ := json.Marshal(value) // a string always has a JSON form
+	return private.SetKey(ctx, key, raw)
 }
 
 // inheritFields transfers the fields of the former manager to our manager, and applies again. Otherwise no field could be removed from

@@ -3,12 +3,13 @@ package provider
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"strings"
 
+	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/function"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -76,11 +77,18 @@ func (f *floor) compute(ctx context.Context, minAvailable, maxUnavailable *strin
 		}
 		spec["expectedReplicas"] = *expected
 	}
-	if err := f.protectors.validateSpec(ctx, spec); err != nil {
-		return 0, err
+	object := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
+	var broken diag.Diagnostics
+	f.protectors.check(ctx, &desired{object: object}, nil, &broken)
+	if broken.HasError() {
+		texts := make([]string, len(broken))
+		for i, one := range broken {
+			texts[i] = strings.TrimSuffix(one.Detail(), ".")
+		}
+		return 0, errors.New(strings.Join(texts, "; "))
 	}
 	p := &v1alpha1.PodProtector{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(map[string]any{"spec": spec}, p); err != nil {
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, p); err != nil {
 		return 0, err
 	}
 	pods, known := quota.Floor(p)
@@ -88,21 +96,4 @@ func (f *floor) compute(ctx context.Context, minAvailable, maxUnavailable *strin
 		return 0, errors.New("expected_replicas is null: percentages and max_unavailable are computed from it")
 	}
 	return pods, nil
-}
-
-// validateSpec returns the rules of the kind that a spec violates, with Terraform's attribute names; nil if there are none.
-func (k *kind) validateSpec(ctx context.Context, spec map[string]any) error {
-	rules, err := k.rules()
-	if err != nil {
-		return fmt.Errorf("the rules of %s cannot be compiled: %w", k.Kind.Kind, err)
-	}
-	broken := rules.Check(ctx, map[string]any{"spec": spec}, nil, nil)
-	texts := make([]string, len(broken))
-	for i, e := range broken {
-		texts[i] = strings.TrimSuffix(k.message(k.attributePath(e.Field), e.ErrorBody()), ".")
-	}
-	if len(texts) == 0 {
-		return nil
-	}
-	return errors.New(strings.Join(texts, "; "))
 }

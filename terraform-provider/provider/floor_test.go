@@ -26,16 +26,6 @@ func call(t testing.TB, f function.Function, arguments ...attr.Value) (attr.Valu
 	return resp.Result.Value(), ""
 }
 
-// protectors returns the kind PodProtector.
-func protectors(t testing.TB) *kind {
-	t.Helper()
-	all, err := kinds()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return all[0]
-}
-
 func textOrNull(s string) attr.Value {
 	if s == "" {
 		return types.StringNull()
@@ -51,7 +41,7 @@ func numberOrNull(n int64) attr.Value {
 }
 
 func TestFloorMatchesWebhook(t *testing.T) {
-	f := &floor{protectors: protectors(t)}
+	f := &floor{protectors: kinds()[0]}
 	for name, c := range map[string]struct {
 		least, most string
 		expected    int64
@@ -82,7 +72,7 @@ func TestFloorMatchesWebhook(t *testing.T) {
 }
 
 func TestFloorRejectsInvalidArguments(t *testing.T) {
-	f := &floor{protectors: protectors(t)}
+	f := &floor{protectors: kinds()[0]}
 	for name, c := range map[string]struct {
 		least, most string
 		expected    types.Int64

@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/path"
 
 	"github.com/breakwater-k8s/breakwater/api/crds"
+	"github.com/breakwater-k8s/breakwater/terraform-provider/refresh"
 	"github.com/breakwater-k8s/breakwater/terraform-provider/shape"
 )
 
@@ -25,14 +26,11 @@ type kind struct {
 
 	// attributeNames holds the names of the attributes of the spec by the names of the API.
 	attributeNames map[string]string
-	// specNames are the names of the attributes of the spec's fields.
-	specNames map[string]bool
-	rules     func() (*shape.Rules, error)
-	defaults  func() (shape.Defaults, error)
+	rules          func() (*shape.Rules, error)
 }
 
 // kinds returns all kinds, as their CustomResourceDefinitions define them.
-func kinds() ([]*kind, error) {
+func kinds() []*kind {
 	protectors := &kind{name: "pod_protector", protected: true}
 	all := []*kind{
 		protectors,
@@ -48,7 +46,7 @@ func kinds() ([]*kind, error) {
 	for i, k := range all {
 		var err error
 		if k.Definition, err = shape.Read(crds.FS, "breakwater.dev_"+files[i]+".yaml"); err != nil {
-			return nil, err
+			panic("provider: read the definitions of the API: " + err.Error())
 		}
 		// admissionHistory is tuning that other field managers may do as well. Terraform does not own it unless the configuration
 		// sets it.
@@ -59,14 +57,9 @@ func kinds() ([]*kind, error) {
 		k.Spec.Fields = slices.DeleteFunc(k.Spec.Fields, func(f *shape.Field) bool { return f.JSON == "shareOf" })
 		k.attributeNames = map[string]string{}
 		attributeNamesOf(k.Spec, k.attributeNames)
-		k.specNames = map[string]bool{}
-		for _, f := range k.Spec.Fields {
-			k.specNames[f.Name] = true
-		}
 		k.rules = sync.OnceValues(k.Rules)
-		k.defaults = sync.OnceValues(k.Spec.Fields.Defaults)
 	}
-	return all, nil
+	return all
 }
 
 // plural returns the plural of the kind.
@@ -88,4 +81,12 @@ func (k *kind) attribute(at shape.Path) path.Path {
 		return path.Empty()
 	}
 	return k.Spec.Attribute(path.Empty(), at[1:])
+}
+
+// key returns the key of the kind's objects in a namespace.
+func (k *kind) key(namespace string) refresh.Key {
+	if !k.Namespaced {
+		namespace = ""
+	}
+	return refresh.Key{Resource: k.Resource, Namespace: namespace}
 }

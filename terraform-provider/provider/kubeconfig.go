@@ -21,6 +21,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/terraform-provider/connection"
 	"github.com/breakwater-k8s/breakwater/terraform-provider/shape"
+	"github.com/breakwater-k8s/breakwater/terraform-provider/transport"
 )
 
 const kubeconfigAttribute = "kubeconfig_wo"
@@ -81,7 +82,7 @@ func (t *task) writeKubeconfig(ctx context.Context, d *diag.Diagnostics) bool {
 	secret := secretObject(namespace, name)
 	secret.Object["data"] = map[string]any{key: base64.StdEncoding.EncodeToString([]byte(given.ValueString()))}
 	secret.Object["type"] = string(corev1.SecretTypeOpaque)
-	err := retryTransient(ctx, func(ctx context.Context) error {
+	err := transport.Retry(ctx, func(ctx context.Context) error {
 		_, err := t.cluster.secrets(namespace).Apply(ctx, name, secret, metav1.ApplyOptions{FieldManager: connection.DefaultFieldManager, Force: t.takeover.force})
 		return err
 	})
@@ -102,7 +103,7 @@ func secretObject(namespace, name string) *unstructured.Unstructured {
 // clearKubeconfig removes a kubeconfig from a Secret, and deletes the Secret if no other client has written to it. It leaves a
 // Secret that Terraform has not written.
 func (o *object) clearKubeconfig(ctx context.Context, namespace, name, key string, d *diag.Diagnostics) {
-	err := retryTransient(ctx, func(ctx context.Context) error {
+	err := transport.Retry(ctx, func(ctx context.Context) error {
 		secret, err := o.cluster.secrets(namespace).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return err

@@ -8,8 +8,9 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/list"
 	"github.com/hashicorp/terraform-plugin-framework/list/schema"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
-	"github.com/hashicorp/terraform-plugin-go/tftypes"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/breakwater-k8s/breakwater/terraform-provider/validate"
 )
 
 // listResource is a list resource: the existing objects of a kind, for terraform query to import.
@@ -20,10 +21,10 @@ type listResource struct {
 // ListResourceConfigSchema defines the attributes that select the objects.
 func (l *listResource) ListResourceConfigSchema(_ context.Context, _ list.ListResourceSchemaRequest, resp *list.ListResourceSchemaResponse) {
 	all := map[string]schema.Attribute{
-		"label_selector": schema.StringAttribute{Optional: true, Validators: []validator.String{selectorRule{}}, MarkdownDescription: selectorText},
+		"label_selector": schema.StringAttribute{Optional: true, Validators: []validator.String{validate.Selector()}, MarkdownDescription: selectorText},
 	}
 	if l.kind.Namespaced {
-		all["namespace"] = schema.StringAttribute{Optional: true, Validators: []validator.String{namespaceRule()}, MarkdownDescription: namespaceText}
+		all["namespace"] = schema.StringAttribute{Optional: true, Validators: []validator.String{validate.Namespace()}, MarkdownDescription: namespaceText}
 	}
 	resp.Schema = schema.Schema{
 		MarkdownDescription: fmt.Sprintf("Lists all %s of a core cluster, whichever client created them, so that `terraform query` can import them. Needs Terraform 1.14. %s",
@@ -75,25 +76,9 @@ func (l *listResource) result(ctx context.Context, req *list.ListRequest, live *
 	if !req.IncludeResource {
 		return result
 	}
-	nothing, err := nullState(req.ResourceSchema.Type().TerraformType(ctx))
-	if err == nil {
-		result.Resource.Raw, err = l.kind.refreshedState(nothing, live)
-	}
-	if err != nil {
+	var err error
+	if result.Resource.Raw, err = l.kind.refreshedState(result.Resource.Raw, live); err != nil {
 		result.Diagnostics.AddError("The answer of the cluster could not be read", fmt.Sprintf("%s %s: %v", l.kind.Kind.Kind, w, err))
 	}
 	return result
-}
-
-// nullState returns a resource whose attributes are all null.
-func nullState(t tftypes.Type) (tftypes.Value, error) {
-	o, ok := t.(tftypes.Object)
-	if !ok {
-		return tftypes.Value{}, fmt.Errorf("a resource is %s", t)
-	}
-	all := make(map[string]tftypes.Value, len(o.AttributeTypes))
-	for name, of := range o.AttributeTypes {
-		all[name] = tftypes.NewValue(of, nil)
-	}
-	return tftypes.NewValue(t, all), nil
 }

@@ -15,6 +15,8 @@ import (
 // desired is the object that a plan, a state or a configuration describes.
 type desired struct {
 	namespace, name string
+	// attributes are those of the resource.
+	attributes map[string]tftypes.Value
 	// object is what the provider applies. It has no unknown values; unknown lists their paths.
 	object  *unstructured.Unstructured
 	unknown []shape.Path
@@ -23,9 +25,15 @@ type desired struct {
 // String returns the object's name, with its namespace if it has one.
 func (w *desired) String() string { return strings.TrimPrefix(w.namespace+"/"+w.name, "/") }
 
-// attributes returns the attributes of a resource.
+// attributes returns the attributes of a resource. Those of a null resource are all null.
 func attributes(raw tftypes.Value) (map[string]tftypes.Value, error) {
 	all := map[string]tftypes.Value{}
+	if of, ok := raw.Type().(tftypes.Object); ok && raw.IsNull() {
+		for name, t := range of.AttributeTypes {
+			all[name] = tftypes.NewValue(t, nil)
+		}
+		return all, nil
+	}
 	return all, raw.As(&all)
 }
 
@@ -46,7 +54,7 @@ func (k *kind) desired(raw tftypes.Value) (*desired, error) {
 	object := &unstructured.Unstructured{Object: map[string]any{"metadata": metadata.Value, "spec": spec.Value}}
 	object.SetGroupVersionKind(k.Kind)
 	return &desired{
-		namespace: object.GetNamespace(), name: object.GetName(), object: object, unknown: slices.Concat(metadata.Unknown, spec.Unknown),
+		namespace: object.GetNamespace(), name: object.GetName(), attributes: all, object: object, unknown: slices.Concat(metadata.Unknown, spec.Unknown),
 	}, nil
 }
 
@@ -63,15 +71,11 @@ var metadataFields = shape.Fields{
 // refreshedState returns the state of a resource: its state before, updated with the object in the cluster. It includes only the fields
 // that Terraform had set or owns, by any of the field managers. An object that Terraform has not created is adopted completely.
 func (k *kind) refreshedState(before tftypes.Value, live *unstructured.Unstructured, managers ...string) (tftypes.Value, error) {
-	all, err := attributes(before)
-	if err != nil {
-		return tftypes.Value{}, err
-	}
-	all = maps.Clone(all)
 	had, err := k.desired(before)
 	if err != nil {
 		return tftypes.Value{}, err
 	}
+	all := maps.Clone(had.attributes)
 	adopted := all["uid"].IsNull()
 	owned := shape.Owned(live.GetManagedFields(), managers...)
 	spec := k.Spec.Show(had.object.Object["spec"], live.Object["spec"], shape.Below(owned, "spec"))
@@ -106,13 +110,17 @@ func (k *kind) refreshedState(before tftypes.Value, live *unstructured.Unstructu
 	}
 	all["id"] = stringValue(strings.TrimPrefix(live.GetNamespace()+"/"+live.GetName(), "/"))
 	all["uid"] = stringValue(string(live.GetUID()))
-	if all["force_conflicts"].IsNull() {
-		all["force_conflicts"] = tftypes.NewValue(tftypes.Bool, false)
-	}
-	if all["deletion_protection"].IsNull() {
-		all["deletion_protection"] = tftypes.NewValue(tftypes.Bool, k.protected)
+	for name, v := range k.behaviourDefaults() {
+		if all[name].IsNull() {
+			all[name] = v
+		}
 	}
 	return tftypes.NewValue(before.Type(), all), nil
+}
+
+// behaviourDefaults returns the defaults of the attributes that control how Terraform manages the object.
+func (k *kind) behaviourDefaults() map[string]tftypes.Value {
+	return map[string]tftypes.Value{"force_conflicts": tftypes.NewValue(tftypes.Bool, false), "deletion_protection": tftypes.NewValue(tftypes.Bool, k.protected)}
 }
 
 func stringValue(s string) tftypes.Value { return tftypes.NewValue(tftypes.String, s) }

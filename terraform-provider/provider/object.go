@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"regexp"
 	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework-timeouts/resource/timeouts"
@@ -19,6 +18,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/terraform-provider/validate"
 )
 
 // object is a resource: one object of a kind.
@@ -40,11 +40,7 @@ func (o *object) Configure(_ context.Context, req resource.ConfigureRequest, _ *
 // Schema defines the attributes: the object's metadata and spec side by side, and those that control how Terraform manages the
 // object.
 func (o *object) Schema(ctx context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
-	all, err := o.kind.Spec.Fields.Attributes()
-	if err != nil {
-		resp.Diagnostics.AddError("The provider is broken", err.Error())
-		return
-	}
+	all := o.kind.Spec.Fields.Attributes()
 	maps.Copy(all, o.kind.metadataAttributes())
 	maps.Copy(all, o.kind.behaviourAttributes())
 	resp.Schema = schema.Schema{
@@ -57,11 +53,6 @@ func (o *object) Schema(ctx context.Context, _ resource.SchemaRequest, resp *res
 	}
 }
 
-var (
-	objectName    = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
-	namespaceName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
-)
-
 func (k *kind) metadataAttributes() map[string]schema.Attribute {
 	another := []planmodifier.String{stringplanmodifier.RequiresReplace()}
 	kept := []planmodifier.String{stringplanmodifier.UseStateForUnknown()}
@@ -69,7 +60,7 @@ func (k *kind) metadataAttributes() map[string]schema.Attribute {
 		"name": schema.StringAttribute{
 			Required: true, PlanModifiers: another,
 			MarkdownDescription: "Name of the " + k.Kind.Kind + ". A new name replaces the object.",
-			Validators:          []validator.String{nameRule()},
+			Validators:          []validator.String{validate.Name()},
 		},
 		"labels": schema.MapAttribute{
 			Optional: true, ElementType: types.StringType,
@@ -86,7 +77,7 @@ func (k *kind) metadataAttributes() map[string]schema.Attribute {
 		all["namespace"] = schema.StringAttribute{
 			Required: true, PlanModifiers: another,
 			MarkdownDescription: "Namespace of the object, in the core cluster. A new namespace replaces the object.",
-			Validators:          []validator.String{namespaceRule()},
+			Validators:          []validator.String{validate.Namespace()},
 		}
 	}
 	return all
@@ -174,7 +165,7 @@ func (o *object) ImportState(ctx context.Context, req resource.ImportStateReques
 		resp.Diagnostics.Append(resp.State.SetAttribute(ctx, path.Root("namespace"), namespace)...)
 	}
 	if o.cluster != nil {
-		resp.Diagnostics.Append(o.cluster.recordManager(ctx, resp.Private)...)
+		resp.Diagnostics.Append(writePrivate(ctx, resp.Private, managerKey, o.cluster.manager)...)
 	}
 	if resp.Identity != nil {
 		o.setIdentity(ctx, resp.Identity, &desired{namespace: namespace, name: name}, &resp.Diagnostics)
@@ -190,8 +181,8 @@ func (k *kind) idForm() string {
 
 func (k *kind) parseID(id string) (namespace, name string, ok bool) {
 	if !k.Namespaced {
-		return "", id, objectName.MatchString(id)
+		return "", id, validate.IsName(id)
 	}
 	namespace, name, _ = strings.Cut(id, "/")
-	return namespace, name, namespaceName.MatchString(namespace) && objectName.MatchString(name)
+	return namespace, name, validate.IsNamespace(namespace) && validate.IsName(name)
 }

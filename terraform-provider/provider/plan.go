@@ -11,26 +11,23 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/hashicorp/terraform-plugin-go/tftypes"
+	"github.com/breakwater-k8s/breakwater/terraform-provider/transport"
 )
 
 // ModifyPlan reports changes that an apply would fail at: a deletion of a protected object, a change that the rules forbid, and a change
 // that fails a dry run. If the plan does not require the cluster, it has no dry run while the cluster does not answer.
 func (o *object) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
 	var before *desired
-	var had map[string]tftypes.Value
-	if !req.State.Raw.IsNull() {
+	hasState := !req.State.Raw.IsNull()
+	if hasState {
 		var err error
-		if had, err = attributes(req.State.Raw); err == nil {
-			before, err = o.kind.desired(req.State.Raw)
-		}
-		if err != nil {
+		if before, err = o.kind.desired(req.State.Raw); err != nil {
 			resp.Diagnostics.AddError("The state could not be read", err.Error())
 			return
 		}
 	}
 	if req.Plan.Raw.IsNull() {
-		o.kind.checkProtection(before, had, "deleted", &resp.Diagnostics)
+		o.kind.checkProtection(before, "deleted", &resp.Diagnostics)
 		return
 	}
 	now, err := o.kind.desired(req.Plan.Raw)
@@ -39,7 +36,7 @@ func (o *object) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest,
 		return
 	}
 	if before != nil && (now.name != before.name || now.namespace != before.namespace) {
-		o.kind.checkProtection(before, had, "replaced, because its name or namespace changes", &resp.Diagnostics)
+		o.kind.checkProtection(before, "replaced, because its name or namespace changes", &resp.Diagnostics)
 		before = nil
 	}
 	if before != nil && len(now.unknown) == 0 && equality.Semantic.DeepEqual(before.object, now.object) {
@@ -50,22 +47,17 @@ func (o *object) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest,
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	required := o.cluster.isRequired(had != nil)
+	required := o.cluster.isRequired(hasState)
 	if len(now.unknown) > 0 {
 		// There is nothing to send yet. Read has compared an object that is in the state.
-		if required && had == nil {
+		if required && !hasState {
 			if err := o.cluster.sendForPlan(ctx, required, o.cluster.checkVersion); err != nil {
 				o.kind.explain(&resp.Diagnostics, "planned", now.String(), err)
 			}
 		}
 		return
 	}
-	all, err := attributes(req.Plan.Raw)
-	if err != nil {
-		resp.Diagnostics.AddError("The plan could not be read", err.Error())
-		return
-	}
-	over, d := o.cluster.newTakeover(ctx, isTrue(all, "force_conflicts"), req.Private)
+	over, d := o.cluster.newTakeover(ctx, isTrue(now.attributes, "force_conflicts"), req.Private)
 	if resp.Diagnostics.Append(d...); d.HasError() {
 		return
 	}
@@ -79,8 +71,8 @@ func (o *object) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest,
 }
 
 // checkProtection adds an error if the object is protected from deletion.
-func (k *kind) checkProtection(w *desired, had map[string]tftypes.Value, doing string, d *diag.Diagnostics) {
-	if !k.isProtected(had) {
+func (k *kind) checkProtection(w *desired, doing string, d *diag.Diagnostics) {
+	if !k.isProtected(w) {
 		return
 	}
 	d.AddError(k.Kind.Kind+" is protected from deletion",
@@ -112,7 +104,7 @@ func (o *object) canCreate(ctx context.Context, w *desired, required bool, over 
 	switch {
 	case errors.Is(err, errNotCompared):
 		o.cluster.warnOnce(d, "The plan was made without the cluster", err)
-	case isKindMissing(err):
+	case transport.IsKindMissing(err):
 		d.AddWarning(fmt.Sprintf("The cluster does not know %s yet", o.kind.Kind.Kind),
 			"The plan was made without a dry run. The chart breakwater-crds must be installed before this is applied.")
 	case apierrors.IsNotFound(err):

@@ -3,7 +3,7 @@ package provider
 
 import (
 	"context"
-	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -15,6 +15,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 
 	"github.com/breakwater-k8s/breakwater/terraform-provider/connection"
+	"github.com/breakwater-k8s/breakwater/terraform-provider/transport"
 )
 
 // Source is the address of the provider, without the host of a registry.
@@ -26,18 +27,12 @@ type Breakwater struct {
 	// patience is how long a cluster may be unreachable.
 	patience time.Duration
 	kinds    []*kind
-	err      error
 	// cluster is that of the last configuration.
 	cluster atomic.Pointer[cluster]
 }
 
-// New returns a constructor of providers of the given version.
-func New(version string) func() provider.Provider {
-	return func() provider.Provider {
-		b := &Breakwater{version: version, patience: defaultPatience}
-		b.kinds, b.err = kinds()
-		return b
-	}
+func newProvider(version string) *Breakwater {
+	return &Breakwater{version: version, patience: transport.DefaultPatience, kinds: kinds()}
 }
 
 // Metadata sets the name of the provider.
@@ -48,9 +43,6 @@ func (b *Breakwater) Metadata(_ context.Context, _ provider.MetadataRequest, res
 // Schema defines the configuration of the provider.
 func (b *Breakwater) Schema(_ context.Context, _ provider.SchemaRequest, resp *provider.SchemaResponse) {
 	resp.Schema = connection.Schema()
-	if b.err != nil {
-		resp.Diagnostics.AddError("The provider is broken", fmt.Sprintf("Its own definitions are inconsistent: %v", b.err))
-	}
 }
 
 // Configure sets the cluster that all resources, data sources and actions use.
@@ -75,10 +67,7 @@ func (b *Breakwater) DataSources(context.Context) []func() datasource.DataSource
 	for _, k := range b.kinds {
 		all = append(all, func() datasource.DataSource { return &source{kind: k} }, func() datasource.DataSource { return &sources{kind: k} })
 	}
-	if cells := b.kind("cell"); cells != nil {
-		all = append(all, func() datasource.DataSource { return &topology{cells: cells} })
-	}
-	return all
+	return append(all, func() datasource.DataSource { return &topology{cells: b.kind("cell")} })
 }
 
 // ListResources returns one list resource for each kind.
@@ -92,30 +81,20 @@ func (b *Breakwater) ListResources(context.Context) []func() list.ListResource {
 
 // Actions returns operations that a state cannot express.
 func (b *Breakwater) Actions(context.Context) []func() action.Action {
-	all := []func() action.Action{func() action.Action { return &release{} }}
-	if protectors, cells := b.kind("pod_protector"), b.kind("cell"); protectors != nil && cells != nil {
-		all = append(all, func() action.Action { return &removeCell{protectors: protectors, cells: cells} })
+	return []func() action.Action{
+		func() action.Action { return &release{} },
+		func() action.Action { return &removeCell{protectors: b.kind("pod_protector"), cells: b.kind("cell")} },
 	}
-	return all
 }
 
 // Functions returns functions, which need no cluster.
 func (b *Breakwater) Functions(context.Context) []func() function.Function {
-	protectors := b.kind("pod_protector")
-	if protectors == nil {
-		return nil
-	}
-	return []func() function.Function{func() function.Function { return &floor{protectors: protectors} }}
+	return []func() function.Function{func() function.Function { return &floor{protectors: b.kind("pod_protector")} }}
 }
 
-// kind returns the kind with the name of a resource; nil if its definition could not be read.
+// kind returns the kind with the name of a resource.
 func (b *Breakwater) kind(name string) *kind {
-	for _, k := range b.kinds {
-		if k.name == name {
-			return k
-		}
-	}
-	return nil
+	return b.kinds[slices.IndexFunc(b.kinds, func(k *kind) bool { return k.name == name })]
 }
 
 // ValidateConfig reports a configuration that cannot point to a cluster, before the provider sends any request.

@@ -17,6 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/breakwater-k8s/breakwater/internal/cli/finalizers"
+	"github.com/breakwater-k8s/breakwater/terraform-provider/transport"
+	"github.com/breakwater-k8s/breakwater/terraform-provider/validate"
 )
 
 // release is an action that removes Breakwater's finalizers from one object.
@@ -47,8 +49,8 @@ func (*release) Schema(_ context.Context, _ action.SchemaRequest, resp *action.S
 			"once. An object that was not deleted stays, and a running generator sets its finalizers again. Other finalizers stay. An object that does not " +
 			"exist is a warning, and one without these finalizers stays unchanged. Needs Terraform 1.14.",
 		Attributes: map[string]schema.Attribute{
-			"name": schema.StringAttribute{Required: true, Validators: []validator.String{nameRule()}, MarkdownDescription: "Name of the object."},
-			"namespace": schema.StringAttribute{Optional: true, Validators: []validator.String{namespaceRule()},
+			"name": schema.StringAttribute{Required: true, Validators: []validator.String{validate.Name()}, MarkdownDescription: "Name of the object."},
+			"namespace": schema.StringAttribute{Optional: true, Validators: []validator.String{validate.Namespace()},
 				MarkdownDescription: "Namespace of the object, in the core cluster. Leave it out for cluster-scoped kinds, such as Cell and ClusterProtectionPolicy."},
 			"kind": schema.StringAttribute{Optional: true, MarkdownDescription: "Kind of the object: `PodProtector`, `ProtectionPolicy`, " +
 				"`ClusterProtectionPolicy`, `Cell`, `Deployment`, `StatefulSet`, `ReplicaSet` or `ReplicationController`; or any other kind, with its " +
@@ -133,7 +135,7 @@ func releaseObject(ctx context.Context, finder *finalizers.Finder, kind runtimes
 		hold, err = finder.Get(ctx, kind, name)
 		return err
 	}
-	if err := retryTransient(ctx, look); err != nil || hold == nil {
+	if err := transport.Retry(ctx, look); err != nil || hold == nil {
 		return false, err
 	}
 	if len(hold.Finalizers) == 0 {
@@ -141,11 +143,11 @@ func releaseObject(ctx context.Context, finder *finalizers.Finder, kind runtimes
 		return true, nil
 	}
 	held := *hold
-	if err := retryTransient(ctx, func(ctx context.Context) error { return finalizers.Release(ctx, finder.Metadata, &held) }); err != nil {
+	if err := transport.Retry(ctx, func(ctx context.Context) error { return finalizers.Release(ctx, finder.Metadata, &held) }); err != nil {
 		return true, err
 	}
 	report("Removed from %s: %s.", held.Name(), strings.Join(held.Finalizers, ", "))
-	if err := retryTransient(ctx, look); err != nil {
+	if err := transport.Retry(ctx, look); err != nil {
 		return true, err
 	}
 	report("%s", describeReleased(&held, hold))

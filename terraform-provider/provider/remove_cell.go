@@ -12,6 +12,8 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
+
+	"github.com/breakwater-k8s/breakwater/terraform-provider/validate"
 )
 
 // removeCell is an action that clears a dead cell from one protector, or from all.
@@ -45,16 +47,16 @@ func (*removeCell) Schema(_ context.Context, _ action.SchemaRequest, resp *actio
 			"cell's aggregator reports, and so does the controller. To take a running cell out of service, delete its Cell, which drains it. Needs " +
 			"Terraform 1.14.",
 		Attributes: map[string]schema.Attribute{
-			"cell": schema.StringAttribute{Required: true, Validators: []validator.String{nameRule()},
+			"cell": schema.StringAttribute{Required: true, Validators: []validator.String{validate.Name()},
 				MarkdownDescription: "Name of the cell, as in the `cell_id` of the status of protectors. Its Cell need not exist."},
-			"namespace": schema.StringAttribute{Optional: true, Validators: []validator.String{namespaceRule()},
+			"namespace": schema.StringAttribute{Optional: true, Validators: []validator.String{validate.Namespace()},
 				MarkdownDescription: "Namespace of the protector."},
-			"name": schema.StringAttribute{Optional: true, Validators: []validator.String{nameRule()},
+			"name": schema.StringAttribute{Optional: true, Validators: []validator.String{validate.Name()},
 				MarkdownDescription: "Name of the protector."},
 			"all_protectors": schema.BoolAttribute{Optional: true,
 				Validators:          []validator.Bool{boolvalidator.ConflictsWith(path.MatchRoot("namespace"), path.MatchRoot("name"))},
 				MarkdownDescription: "Remove the cell from all protectors that have it, instead of the one that `namespace` and `name` select. Default: `false`."},
-			"timeout": schema.StringAttribute{Optional: true, Validators: []validator.String{durationRule{}},
+			"timeout": schema.StringAttribute{Optional: true, Validators: []validator.String{validate.Duration()},
 				MarkdownDescription: "How long to wait for the topology controller, such as `90s`. The controller itself waits for the `stale_after` of the Cell " +
 					"if it has watched the Cell for less than that. Default: `5m`."},
 		},

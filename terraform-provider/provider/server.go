@@ -5,7 +5,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/hashicorp/terraform-plugin-framework/provider"
 	"github.com/hashicorp/terraform-plugin-framework/providerserver"
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
@@ -15,17 +14,14 @@ import (
 
 // Server returns a constructor of protocol servers for a provider of the given version.
 func Server(version string) func() tfprotov6.ProviderServer {
-	return func() tfprotov6.ProviderServer { return newServer(New(version)()) }
+	return func() tfprotov6.ProviderServer { return newServer(newProvider(version)) }
 }
 
-func newServer(p provider.Provider) *server {
-	full := providerserver.NewProtocol6(p)().(fullServer)
-	s := &server{fullServer: full, schemas: &schemas{server: full}, kinds: map[string]*kind{}}
-	if b, ok := p.(*Breakwater); ok {
-		s.cluster = b.cluster.Load
-		for _, k := range b.kinds {
-			s.kinds["breakwater_"+k.name] = k
-		}
+func newServer(b *Breakwater) *server {
+	full := providerserver.NewProtocol6(b)().(fullServer)
+	s := &server{fullServer: full, schemas: readSchemas(full), kinds: map[string]*kind{}, cluster: b.cluster.Load}
+	for _, k := range b.kinds {
+		s.kinds["breakwater_"+k.name] = k
 	}
 	return s
 }
@@ -41,7 +37,7 @@ type fullServer interface {
 // server is the framework's server, adapted to OpenTofu. It also rejects null elements, which the framework accepts.
 type server struct {
 	fullServer
-	schemas *schemas
+	schemas func() schemas
 	// kinds are the kinds by the names of their resources.
 	kinds map[string]*kind
 	// cluster returns the configured cluster; nil if there is none yet.
@@ -61,40 +57,25 @@ func (s *server) CallFunction(ctx context.Context, req *tfprotov6.CallFunctionRe
 	return s.fullServer.CallFunction(ctx, &said)
 }
 
-// schemas are the schemas of a server, which decode the values of the protocol.
+// schemas are the schemas of a server, and the types of its resources, which decode the values of the protocol.
 type schemas struct {
-	server tfprotov6.ProviderServer
-
-	mutex sync.Mutex
-	all   *tfprotov6.GetProviderSchemaResponse
-	// types are the types of the resources.
+	*tfprotov6.GetProviderSchemaResponse
 	types map[string]tftypes.Type
 }
 
-// get returns all schemas. They do not change while the server runs.
-func (s *schemas) get(ctx context.Context) (*tfprotov6.GetProviderSchemaResponse, error) {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	if s.all != nil {
-		return s.all, nil
-	}
-	all, err := s.server.GetProviderSchema(ctx, &tfprotov6.GetProviderSchemaRequest{})
-	if err != nil {
-		return nil, err
-	}
-	s.all, s.types = all, make(map[string]tftypes.Type, len(all.ResourceSchemas))
-	for name, schema := range all.ResourceSchemas {
-		s.types[name] = schema.ValueType()
-	}
-	return all, nil
-}
-
-// resourceType returns the type of a resource; nil if there is none of that name.
-func (s *schemas) resourceType(ctx context.Context, name string) (tftypes.Type, error) {
-	if _, err := s.get(ctx); err != nil {
-		return nil, err
-	}
-	return s.types[name], nil
+// readSchemas returns a function with the schemas of a server, which do not change while it runs.
+func readSchemas(server tfprotov6.ProviderServer) func() schemas {
+	return sync.OnceValue(func() schemas {
+		all, err := server.GetProviderSchema(context.Background(), &tfprotov6.GetProviderSchemaRequest{})
+		if err != nil {
+			panic("provider: the framework has no schemas: " + err.Error())
+		}
+		types := make(map[string]tftypes.Type, len(all.ResourceSchemas))
+		for name, schema := range all.ResourceSchemas {
+			types[name] = schema.ValueType()
+		}
+		return schemas{all, types}
+	})
 }
 
 // rejectNullElements returns an error for each null element of the maps, lists and sets in the first of some values of a type that has any.
@@ -136,17 +117,13 @@ func nullElementErrors(found []shape.NullElement) []*tfprotov6.Diagnostic {
 }
 
 // GetProviderSchema returns the schemas, which are computed once.
-func (s *server) GetProviderSchema(ctx context.Context, _ *tfprotov6.GetProviderSchemaRequest) (*tfprotov6.GetProviderSchemaResponse, error) {
-	return s.schemas.get(ctx)
+func (s *server) GetProviderSchema(context.Context, *tfprotov6.GetProviderSchemaRequest) (*tfprotov6.GetProviderSchemaResponse, error) {
+	return s.schemas().GetProviderSchemaResponse, nil
 }
 
 // ValidateProviderConfig rejects null elements of maps, lists and sets.
 func (s *server) ValidateProviderConfig(ctx context.Context, req *tfprotov6.ValidateProviderConfigRequest) (*tfprotov6.ValidateProviderConfigResponse, error) {
-	all, err := s.schemas.get(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if found, err := rejectNullElements(all.Provider.ValueType(), req.Config); err != nil || len(found) > 0 {
+	if found, err := rejectNullElements(s.schemas().Provider.ValueType(), req.Config); err != nil || len(found) > 0 {
 		return &tfprotov6.ValidateProviderConfigResponse{Diagnostics: found}, err
 	}
 	return s.fullServer.ValidateProviderConfig(ctx, req)
@@ -155,11 +132,7 @@ func (s *server) ValidateProviderConfig(ctx context.Context, req *tfprotov6.Vali
 // ValidateResourceConfig rejects null elements of maps, lists and sets. Terraform asks for it in validate, in a plan, and again in the apply
 // once the values are known.
 func (s *server) ValidateResourceConfig(ctx context.Context, req *tfprotov6.ValidateResourceConfigRequest) (*tfprotov6.ValidateResourceConfigResponse, error) {
-	of, err := s.schemas.resourceType(ctx, req.TypeName)
-	if err != nil {
-		return nil, err
-	}
-	if found, err := rejectNullElements(of, req.Config); err != nil || len(found) > 0 {
+	if found, err := rejectNullElements(s.schemas().types[req.TypeName], req.Config); err != nil || len(found) > 0 {
 		return &tfprotov6.ValidateResourceConfigResponse{Diagnostics: found}, err
 	}
 	return s.fullServer.ValidateResourceConfig(ctx, req)
@@ -168,11 +141,7 @@ func (s *server) ValidateResourceConfig(ctx context.Context, req *tfprotov6.Vali
 // ApplyResourceChange rejects null elements of maps, lists and sets before anything is written, whatever the client validated. The state
 // stays as it is.
 func (s *server) ApplyResourceChange(ctx context.Context, req *tfprotov6.ApplyResourceChangeRequest) (*tfprotov6.ApplyResourceChangeResponse, error) {
-	of, err := s.schemas.resourceType(ctx, req.TypeName)
-	if err != nil {
-		return nil, err
-	}
-	if found, err := rejectNullElements(of, req.PlannedState, req.Config); err != nil || len(found) > 0 {
+	if found, err := rejectNullElements(s.schemas().types[req.TypeName], req.PlannedState, req.Config); err != nil || len(found) > 0 {
 		return &tfprotov6.ApplyResourceChangeResponse{
 			Diagnostics: found, NewState: req.PriorState, Private: req.PlannedPrivate, NewIdentity: req.PlannedIdentity,
 		}, err

@@ -12,6 +12,9 @@ import (
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/breakwater-k8s/breakwater/terraform-provider/transport"
+	"github.com/breakwater-k8s/breakwater/terraform-provider/validate"
 )
 
 // dataSourceBase holds what all data sources share: the cluster to read from.
@@ -56,10 +59,10 @@ func (s *source) Metadata(_ context.Context, req datasource.MetadataRequest, res
 func (s *source) Schema(_ context.Context, _ datasource.SchemaRequest, resp *datasource.SchemaResponse) {
 	all := s.kind.dataSourceAttributes()
 	all["name"] = schema.StringAttribute{Required: true, MarkdownDescription: "Name of the " + s.kind.Kind.Kind + ".",
-		Validators: []validator.String{nameRule()}}
+		Validators: []validator.String{validate.Name()}}
 	if s.kind.Namespaced {
 		all["namespace"] = schema.StringAttribute{Required: true, MarkdownDescription: "Namespace of the " + s.kind.Kind.Kind + ", in the core cluster.",
-			Validators: []validator.String{namespaceRule()}}
+			Validators: []validator.String{validate.Namespace()}}
 	}
 	resp.Schema = schema.Schema{
 		MarkdownDescription: "One " + s.kind.Kind.Kind + " of the core cluster, with its status, whichever client created it. It is an error if it " +
@@ -93,11 +96,11 @@ func (s *source) Read(ctx context.Context, req datasource.ReadRequest, resp *dat
 }
 
 func (s *source) explainMissing(d *diag.Diagnostics, w *desired, err error) {
-	if !apierrors.IsNotFound(err) || isKindMissing(err) {
+	if !apierrors.IsNotFound(err) || transport.IsKindMissing(err) {
 		s.kind.explain(d, "read", w.String(), err)
 		return
 	}
-	server, _ := serverOf(s.cluster.config)
+	server, _ := transport.ServerOf(s.cluster.config)
 	d.AddError("There is no such "+s.kind.Kind.Kind,
 		fmt.Sprintf("There is no %s in the cluster at %s. A data source reads existing objects: if another part of this configuration creates it, "+
 			"refer to that, or name it in depends_on; or check that the provider is configured for the right cluster.", s.kind.of(w.String()), server))

@@ -11,6 +11,15 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/breakwater-k8s/breakwater/terraform-provider/validate"
+)
+
+// The descriptions of the attributes that select objects of a kind.
+const (
+	selectorText = "Only objects with these labels, in the syntax of kubectl's `--selector`: `app=web,tier!=cache` or `app in (web, " +
+		"api),!legacy`. Default: all."
+	namespaceText = "Only objects in this namespace of the core cluster. Default: all namespaces."
 )
 
 // sources is a data source: all objects of a kind, or a selection of them.
@@ -30,11 +39,11 @@ func (s *sources) plural() string { return pluralOf(s.kind.name) }
 func (s *sources) Schema(_ context.Context, _ datasource.SchemaRequest, resp *datasource.SchemaResponse) {
 	order := "name"
 	all := map[string]schema.Attribute{
-		"label_selector": schema.StringAttribute{Optional: true, Validators: []validator.String{selectorRule{}}, MarkdownDescription: selectorText},
+		"label_selector": schema.StringAttribute{Optional: true, Validators: []validator.String{validate.Selector()}, MarkdownDescription: selectorText},
 	}
 	if s.kind.Namespaced {
 		order = "namespace and name"
-		all["namespace"] = schema.StringAttribute{Optional: true, Validators: []validator.String{namespaceRule()}, MarkdownDescription: namespaceText}
+		all["namespace"] = schema.StringAttribute{Optional: true, Validators: []validator.String{validate.Namespace()}, MarkdownDescription: namespaceText}
 	}
 	all[s.plural()] = schema.ListNestedAttribute{
 		Computed: true, NestedObject: schema.NestedAttributeObject{Attributes: s.kind.dataSourceAttributes()},

@@ -6,10 +6,14 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/datasource"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/terraform-provider/health"
+	"github.com/breakwater-k8s/breakwater/terraform-provider/transport"
 )
 
 // topology is a data source: an overview of a core cluster and its cells.
@@ -60,11 +64,11 @@ func (t *topology) cell(object *unstructured.Unstructured) (*cellModel, []string
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, cell); err != nil {
 		return nil, nil, err
 	}
-	h := healthOf(cell)
+	h := health.Of(cell)
 	m := &cellModel{
-		Name: cell.Name, Deleting: cell.DeletionTimestamp != nil, Messages: h.messages,
-		Ready: h.states["ready"], Connected: h.states["connected"], AggregationFresh: h.states["aggregation_fresh"],
-		Guarded: h.states["guarded"], Overlapping: h.states["overlapping"],
+		Name: cell.Name, Deleting: cell.DeletionTimestamp != nil, Messages: h.Messages,
+		Ready: h.States["ready"], Connected: h.States["connected"], AggregationFresh: h.States["aggregation_fresh"],
+		Guarded: h.States["guarded"], Overlapping: h.States["overlapping"],
 		ClusterUID: stringOrNull(cell.Status.Cluster),
 	}
 	spec, _ := object.Object["spec"].(map[string]any)
@@ -76,5 +80,40 @@ func (t *topology) cell(object *unstructured.Unstructured) (*cellModel, []string
 			return nil, nil, err
 		}
 	}
-	return m, h.problems, nil
+	return m, h.Problems, nil
+}
+
+// core reads facts about the cluster itself. It leaves out what the provider's user may not read.
+func (c *cluster) core(ctx context.Context) (m coreModel, err error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	if m.Server, err = transport.ServerOf(c.config); err != nil {
+		return m, err
+	}
+	if m.Version, err = valueOrNull(ctx, c.version); err != nil {
+		return m, err
+	}
+	m.UID, err = valueOrNull(ctx, c.readUID)
+	return m, err
+}
+
+// valueOrNull returns a text that ask reads from the cluster, or null if the provider's user may not read it.
+func valueOrNull(ctx context.Context, ask func(context.Context) (string, error)) (types.String, error) {
+	var text string
+	err := transport.Retry(ctx, func(ctx context.Context) (err error) {
+		text, err = ask(ctx)
+		return err
+	})
+	if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
+		return types.StringNull(), nil
+	}
+	return stringOrNull(text), err
+}
+
+// stringOrNull returns the text, or null if it is empty.
+func stringOrNull(s string) types.String {
+	if s == "" {
+		return types.StringNull()
+	}
+	return types.StringValue(s)
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"reflect"
+	"slices"
 
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
@@ -14,7 +16,7 @@ import (
 // PlanResourceChange answers at once if nothing changes, which is so for most resources of most plans. The framework would come to the same answer,
 // after it has walked through all attributes several times.
 func (s *server) PlanResourceChange(ctx context.Context, req *tfprotov6.PlanResourceChangeRequest) (*tfprotov6.PlanResourceChangeResponse, error) {
-	if s.isUnchanged(ctx, req) {
+	if s.isUnchanged(req) {
 		return &tfprotov6.PlanResourceChangeResponse{
 			PlannedState: req.PriorState, PlannedPrivate: req.PriorPrivate, PlannedIdentity: req.PriorIdentity,
 		}, nil
@@ -23,7 +25,7 @@ func (s *server) PlanResourceChange(ctx context.Context, req *tfprotov6.PlanReso
 }
 
 // isUnchanged reports whether the state is the configuration with its defaults. It reports false if that takes more than a comparison.
-func (s *server) isUnchanged(ctx context.Context, req *tfprotov6.PlanResourceChangeRequest) bool {
+func (s *server) isUnchanged(req *tfprotov6.PlanResourceChangeRequest) bool {
 	k := s.kinds[req.TypeName]
 	if k == nil || k.kubeconfigs || req.PriorState == nil || req.ProposedNewState == nil || req.Config == nil || req.PriorIdentity == nil {
 		return false
@@ -31,15 +33,12 @@ func (s *server) isUnchanged(ctx context.Context, req *tfprotov6.PlanResourceCha
 	if len(req.PriorState.MsgPack) == 0 || !bytes.Equal(req.PriorState.MsgPack, req.ProposedNewState.MsgPack) {
 		return false
 	}
-	of, err := s.schemas.resourceType(ctx, req.TypeName)
-	if err != nil || of == nil {
-		return false
-	}
-	configured, err := decodeAttributes(req.Config, of)
+	of := s.schemas().types[req.TypeName]
+	configured, err := req.Config.Unmarshal(of)
 	if err != nil {
 		return false
 	}
-	state, err := decodeAttributes(req.PriorState, of)
+	state, err := req.PriorState.Unmarshal(of)
 	return err == nil && k.isComplete(configured, state)
 }
 
@@ -57,10 +56,7 @@ func (s *server) isFresh(ctx context.Context, req *tfprotov6.ReadResourceRequest
 	if k == nil || k.kubeconfigs || c.absence() != nil || req.CurrentState == nil || req.CurrentIdentity == nil {
 		return false
 	}
-	of, err := s.schemas.resourceType(ctx, req.TypeName)
-	if err != nil || of == nil {
-		return false
-	}
+	of := s.schemas().types[req.TypeName]
 	state, err := req.CurrentState.Unmarshal(of)
 	if err != nil || !state.IsKnown() || state.IsNull() {
 		return false
@@ -75,82 +71,68 @@ func (s *server) isFresh(ctx context.Context, req *tfprotov6.ReadResourceRequest
 		json.Unmarshal(private[clusterKey], &cluster) != nil || cluster != c.uid(ctx) || c.identity.expected != "" && cluster != c.identity.expected {
 		return false
 	}
-	live, ok := c.lists.peek(ctx, k, w.namespace, w.name)
+	live, ok := c.lists.Peek(ctx, k.key(w.namespace), w.name)
 	if !ok || live.GetDeletionTimestamp() != nil {
 		return false
 	}
 	refreshed, err := k.refreshedState(state, live, last, c.manager)
-	return err == nil && shape.Equal(refreshed, state)
+	return err == nil && isEncoded(refreshed, req.CurrentState)
 }
 
 // isIdentity reports whether the identity of a resource is that of the object, and has no other attributes.
 func (k *kind) isIdentity(identity *tfprotov6.ResourceIdentityData, w *desired) bool {
-	want := map[string]string{"name": w.name}
+	types, want := map[string]tftypes.Type{"name": tftypes.String}, map[string]tftypes.Value{"name": stringValue(w.name)}
 	if k.Namespaced {
-		want["namespace"] = w.namespace
+		types["namespace"], want["namespace"] = tftypes.String, stringValue(w.namespace)
 	}
-	of := tftypes.Object{AttributeTypes: map[string]tftypes.Type{}}
-	for name := range want {
-		of.AttributeTypes[name] = tftypes.String
-	}
-	if identity.IdentityData == nil {
-		return false
-	}
-	had, err := decodeAttributes(identity.IdentityData, of)
-	return err == nil && len(had) == len(want) && stringAttribute(had, "name") == want["name"] && stringAttribute(had, "namespace") == want["namespace"]
+	return isEncoded(tftypes.NewValue(tftypes.Object{AttributeTypes: types}, want), identity.IdentityData)
+}
+
+// isEncoded reports whether Terraform sent the value.
+func isEncoded(v tftypes.Value, sent *tfprotov6.DynamicValue) bool {
+	encoded, err := tfprotov6.NewDynamicValue(v.Type(), v)
+	return err == nil && sent != nil && bytes.Equal(encoded.MsgPack, sent.MsgPack)
 }
 
 // UpgradeResourceState returns a state of the current version as it is, unless it has attributes that the schema has not.
 func (s *server) UpgradeResourceState(ctx context.Context, req *tfprotov6.UpgradeResourceStateRequest) (*tfprotov6.UpgradeResourceStateResponse, error) {
-	all, err := s.schemas.get(ctx)
-	if err != nil {
-		return nil, err
-	}
+	all := s.schemas()
 	if schema := all.ResourceSchemas[req.TypeName]; schema != nil && schema.Version == req.Version && req.RawState != nil && len(req.RawState.JSON) > 0 {
-		of, err := s.schemas.resourceType(ctx, req.TypeName)
-		if err != nil {
-			return nil, err
-		}
-		if _, err := req.RawState.Unmarshal(of); err == nil {
+		if _, err := req.RawState.Unmarshal(all.types[req.TypeName]); err == nil {
 			return &tfprotov6.UpgradeResourceStateResponse{UpgradedState: &tfprotov6.DynamicValue{JSON: req.RawState.JSON}}, nil
 		}
 	}
 	return s.fullServer.UpgradeResourceState(ctx, req)
 }
 
-// decodeAttributes returns the attributes of a resource; none if there is no resource.
-func decodeAttributes(encoded *tfprotov6.DynamicValue, of tftypes.Type) (map[string]tftypes.Value, error) {
-	v, err := encoded.Unmarshal(of)
-	if err != nil || !v.IsKnown() || v.IsNull() {
-		return nil, err
-	}
-	return attributes(v)
-}
-
-// isComplete reports whether a plan changes no attribute of a resource.
-func (k *kind) isComplete(configured, state map[string]tftypes.Value) bool {
-	defaults, err := k.defaults()
-	if err != nil || len(configured) == 0 || len(state) != len(configured) || !defaults.AreComplete(k.Spec.Fields, configured, state) {
+// isComplete reports whether a state is a configuration with its defaults, so that a plan changes no attribute. It reports false if a value is
+// unknown.
+func (k *kind) isComplete(configured, state tftypes.Value) bool {
+	if !configured.IsFullyKnown() || configured.IsNull() || state.IsNull() {
 		return false
 	}
-	for name, had := range state {
-		given := configured[name]
-		switch {
-		case k.specNames[name]:
+	now, err := k.desired(configured)
+	if err != nil {
+		return false
+	}
+	had, err := k.desired(state)
+	spec, _ := now.object.Object["spec"].(map[string]any)
+	if err != nil || !reflect.DeepEqual(k.Spec.Fields.WithDefaults(spec), had.object.Object["spec"]) {
+		return false
+	}
+	all, defaults := had.attributes, k.behaviourDefaults()
+	for name, want := range now.attributes {
+		if slices.ContainsFunc(k.Spec.Fields, func(f *shape.Field) bool { return f.Name == name }) {
 			continue
-		case name == "id" || name == "uid":
-			if !had.IsKnown() || had.IsNull() {
-				return false
-			}
-			continue
-		case name == "force_conflicts" && given.IsKnown() && given.IsNull():
-			given = tftypes.NewValue(tftypes.Bool, false)
-		case name == "deletion_protection" && given.IsKnown() && given.IsNull():
-			given = tftypes.NewValue(tftypes.Bool, k.protected)
 		}
-		if !shape.Equal(given, had) {
+		if name == "id" || name == "uid" {
+			want = all[name]
+		} else if v, ok := defaults[name]; ok && want.IsNull() {
+			want = v
+		}
+		if !want.Equal(all[name]) {
 			return false
 		}
 	}
-	return true
+	return !all["id"].IsNull() && !all["uid"].IsNull()
 }

@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/terraform-provider/transport"
 )
 
 // pollInterval is the polling interval while waiting for an object.
@@ -72,7 +73,7 @@ func (t *task) await(ctx context.Context, d *diag.Diagnostics) {
 	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
 		live, err := t.cluster.resourceClient(t.kind, t.want.namespace).Get(ctx, t.want.name, metav1.GetOptions{})
 		if err != nil {
-			if ctx.Err() == nil && !isTransient(err) {
+			if ctx.Err() == nil && !transport.IsTransient(err) {
 				return false, err
 			}
 			return false, nil

@@ -1,9 +1,6 @@
 package shape
 
 import (
-	"fmt"
-	"maps"
-
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	source "github.com/hashicorp/terraform-plugin-framework/datasource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
@@ -18,24 +15,18 @@ import (
 )
 
 // Attributes returns the resource attributes.
-func (fs Fields) Attributes() (map[string]schema.Attribute, error) {
+func (fs Fields) Attributes() map[string]schema.Attribute {
 	all := make(map[string]schema.Attribute, len(fs))
 	for _, c := range fs {
-		var err error
-		if all[c.Name], err = c.attribute(); err != nil {
-			return nil, fmt.Errorf("%s: %w", c.JSON, err)
-		}
+		all[c.Name] = c.attribute()
 	}
-	return all, nil
+	return all
 }
 
 // attribute returns a resource attribute. Terraform sets the API server's defaults itself, so that a plan shows them and
 // Terraform detects drift from them.
-func (f *Field) attribute() (schema.Attribute, error) {
-	filled, err := f.defaultValue()
-	if err != nil {
-		return nil, err
-	}
+func (f *Field) attribute() schema.Attribute {
+	filled := f.defaultValue()
 	var (
 		text               = f.Description
 		required, computed = f.Required && filled == nil, filled != nil
@@ -48,21 +39,21 @@ func (f *Field) attribute() (schema.Attribute, error) {
 		if computed {
 			a.Default = numberdefault.StaticBigFloat(filled.(types.Number).ValueBigFloat())
 		}
-		return a, nil
+		return a
 	case Bool:
 		a := schema.BoolAttribute{MarkdownDescription: text, Required: required, Optional: optional, Computed: computed}
 		if computed {
 			a.Default = booldefault.StaticBool(filled.(types.Bool).ValueBool())
 		}
-		return a, nil
+		return a
 	case Object:
 		a := schema.SingleNestedAttribute{MarkdownDescription: text, Required: required, Optional: optional, Computed: computed,
 			Validators: []validator.Object{SetsSomething{}}}
 		if computed {
 			a.Default = objectdefault.StaticValue(filled.(types.Object))
 		}
-		a.Attributes, err = f.Fields.Attributes()
-		return a, err
+		a.Attributes = f.Fields.Attributes()
+		return a
 	case List:
 		return f.listAttribute(text, required, optional, filled)
 	case Set:
@@ -70,53 +61,72 @@ func (f *Field) attribute() (schema.Attribute, error) {
 		if computed {
 			a.Default = setdefault.StaticValue(filled.(types.Set))
 		}
-		return a, nil
+		return a
 	case Map:
-		return schema.MapAttribute{MarkdownDescription: text, ElementType: f.Element.Type(), Required: required, Optional: optional}, nil
+		return schema.MapAttribute{MarkdownDescription: text, ElementType: f.Element.Type(), Required: required, Optional: optional}
 	default:
 		a := schema.StringAttribute{MarkdownDescription: text, Required: required, Optional: optional, Computed: computed}
 		if computed {
 			a.Default = stringdefault.StaticString(filled.(types.String).ValueString())
 		}
-		return a, nil
+		return a
 	}
 }
 
-func (f *Field) listAttribute(text string, required, optional bool, filled attr.Value) (schema.Attribute, error) {
+func (f *Field) listAttribute(text string, required, optional bool, filled attr.Value) schema.Attribute {
 	if f.Element.Kind != Object {
-		return schema.ListAttribute{MarkdownDescription: text, ElementType: f.Element.Type(), Required: required, Optional: optional}, nil
+		return schema.ListAttribute{MarkdownDescription: text, ElementType: f.Element.Type(), Required: required, Optional: optional}
 	}
 	a := schema.ListNestedAttribute{MarkdownDescription: text, Required: required, Optional: optional, Computed: filled != nil}
 	if filled != nil {
 		a.Default = listdefault.StaticValue(filled.(types.List))
 	}
 	a.NestedObject.Validators = []validator.Object{SetsSomething{}}
-	var err error
-	a.NestedObject.Attributes, err = f.Element.Fields.Attributes()
-	return a, err
+	a.NestedObject.Attributes = f.Element.Fields.Attributes()
+	return a
 }
 
 // defaultValue returns the default that Terraform sets if the configuration has no value; nil if there is none.
-func (f *Field) defaultValue() (attr.Value, error) {
+func (f *Field) defaultValue() attr.Value {
 	if f.Default == nil || f.UnownedIfUnset {
-		return nil, nil
+		return nil
 	}
-	return f.Value(f.withDefaults(f.Default))
+	v, err := f.Value(f.withDefaults(f.Default))
+	if err != nil {
+		panic("shape: the default of " + f.JSON + " is not of its type: " + err.Error())
+	}
+	return v
 }
 
-// withDefaults adds the defaults of missing fields to an object.
-func (f *Field) withDefaults(value any) any {
-	object, ok := value.(map[string]any)
-	if !ok || f.Kind != Object {
-		return value
-	}
-	object = maps.Clone(object)
-	for _, c := range f.Fields {
-		if _, given := object[c.JSON]; !given && c.Default != nil && !c.UnownedIfUnset {
-			object[c.JSON] = c.withDefaults(c.Default)
+// WithDefaults adds the defaults that Terraform sets for missing fields, at any depth, to the JSON of an object.
+func (fs Fields) WithDefaults(object map[string]any) map[string]any {
+	all := make(map[string]any, len(object))
+	for _, c := range fs {
+		v, given := object[c.JSON]
+		if !given && !c.UnownedIfUnset {
+			v = c.Default
+		}
+		if v != nil {
+			all[c.JSON] = c.withDefaults(v)
 		}
 	}
-	return object
+	return all
+}
+
+// withDefaults is WithDefaults for a value of any kind.
+func (f *Field) withDefaults(value any) any {
+	switch {
+	case f.Kind == Object:
+		return f.Fields.WithDefaults(asMap(value))
+	case f.Kind == List && f.Element.Kind == Object:
+		list := make([]any, len(asList(value)))
+		for i, v := range asList(value) {
+			list[i] = f.Element.withDefaults(v)
+		}
+		return list
+	default:
+		return value
+	}
 }
 
 // SourceAttributes returns the data source attributes. All are computed.

@@ -11,7 +11,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 )
 
-// Decode converts JSON, as an API server returns it, to a Terraform value. Missing fields are null, and unknown fields are left
+// Decode converts JSON, with whole numbers as int64, to a Terraform value. Missing fields are null, and unknown fields are left
 // out. A selector of everything, {}, becomes { match_labels = {} }, because a configuration cannot contain it otherwise.
 func (f *Field) Decode(from any) (tftypes.Value, error) {
 	t := f.Type().TerraformType(context.Background())
@@ -26,9 +26,6 @@ func (f *Field) Decode(from any) (tftypes.Value, error) {
 }
 
 func (f *Field) decode(from any) (any, error) {
-	if v, ok := from.(float64); ok && v == float64(int64(v)) {
-		from = int64(v)
-	}
 	switch v := from.(type) {
 	case map[string]any:
 		switch f.Kind {

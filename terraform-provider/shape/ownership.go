@@ -51,7 +51,7 @@ func ownsField(owned *fieldpath.Set, name string) bool {
 // isUnchangedDefault reports whether the API server set the value of the field to the default that Terraform sets as well. An earlier version of the
 // provider, which did not know the field, did not set it.
 func (f *Field) isUnchangedDefault(live any) bool {
-	return f.Default != nil && !f.UnownedIfUnset && equalJSON(f.withDefaults(f.Default), live)
+	return f.Default != nil && !f.UnownedIfUnset && reflect.DeepEqual(f.withDefaults(f.Default), live)
 }
 
 // Show returns what Terraform shows of an object in a cluster: the current values of the fields that Terraform set before, of those that it
@@ -142,7 +142,7 @@ func (f *Field) Adopt(live any) any {
 	shown := map[string]any{}
 	for name, now := range object {
 		c := f.Child(name)
-		if c == nil || c.UnownedIfUnset && c.Default != nil && equalJSON(c.Default, now) {
+		if c == nil || c.UnownedIfUnset && c.Default != nil && reflect.DeepEqual(c.Default, now) {
 			continue
 		}
 		if v := c.Adopt(now); v != nil {
@@ -154,14 +154,6 @@ func (f *Field) Adopt(live any) any {
 		return nil
 	}
 	return shown
-}
-
-// equalJSON compares JSON of two decoders, one of which decodes all numbers as floats.
-func equalJSON(a, b any) bool {
-	if n, ok := b.(int64); ok {
-		b = float64(n)
-	}
-	return reflect.DeepEqual(a, b)
 }
 
 // Owns reports whether a manager has applied the field at the path of names.

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/codes"
 
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
 )
@@ -37,7 +37,7 @@ func fillCore(ctx context.Context, p *play) error {
 	}
 	defer func() { _ = etcd.Close() }()
 	chunk := strings.Repeat("x", 1<<20)
-	for i := 0; !errors.Is(err, rpctypes.ErrNoSpace); i++ {
+	for i := 0; !hasCode(err, codes.ResourceExhausted); i++ {
 		if err != nil || i > 2*quota>>20 {
 			return fmt.Errorf("fill the core's etcd with %d MiB: %w", i, err)
 		}
@@ -52,6 +52,12 @@ func fillCore(ctx context.Context, p *play) error {
 		return fmt.Errorf("free space in the core's etcd: %w", err)
 	}
 	return freeSpace(ctx, etcd)
+}
+
+// hasCode reports whether an etcd refused a request with this code: ResourceExhausted if it is full, OutOfRange for a compacted revision.
+func hasCode(err error, code codes.Code) bool {
+	var refusal interface{ Code() codes.Code }
+	return errors.As(err, &refusal) && refusal.Code() == code
 }
 
 // freeSpace compacts an etcd, frees the space, and disarms its alarm.

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -90,15 +89,15 @@ func (p *play) restoreCoreEtcd(ctx context.Context, faults federation.Faults) er
 	if err := killAllBut(faults, federation.Etcd); err != nil {
 		return err
 	}
-	before, err := storedProtector(ctx, etcd, p.app.Namespace)
+	before, err := protectorRevision(ctx, etcd, p.app.Namespace)
 	if err != nil {
 		return err
 	}
 	if err := restoreEtcd(ctx, p.stage.Core, p.coreBackup, revisionBump); err != nil {
 		return err
 	}
-	if after, err := storedProtector(ctx, etcd, p.app.Namespace); err != nil || after.ModRevision >= before.ModRevision {
-		return fmt.Errorf("the protector is at revision %d and was at %d: the restore undid no change (%w)", after.GetModRevision(), before.ModRevision, err)
+	if after, err := protectorRevision(ctx, etcd, p.app.Namespace); err != nil || after >= before {
+		return fmt.Errorf("the protector is at revision %d and was at %d: the restore undid no change (%w)", after, before, err)
 	}
 	return nil
 }
@@ -144,15 +143,15 @@ func protectorsKey(namespace string) string {
 	return strings.Join([]string{"/registry", v1alpha1.GroupVersion.Group, "podprotectors", namespace}, "/") + "/"
 }
 
-// storedProtector reads the protector of the application from the core's etcd.
-func storedProtector(ctx context.Context, etcd *clientv3.Client, namespace string) (*mvccpb.KeyValue, error) {
+// protectorRevision returns the revision of the protector of the application in the core's etcd.
+func protectorRevision(ctx context.Context, etcd *clientv3.Client, namespace string) (int64, error) {
 	key := protectorsKey(namespace) + application
 	response, err := etcd.Get(ctx, key)
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", key, err)
+		return 0, fmt.Errorf("read %s: %w", key, err)
 	}
 	if len(response.Kvs) == 0 {
-		return nil, fmt.Errorf("the core's etcd has no key %s", key)
+		return 0, fmt.Errorf("the core's etcd has no key %s", key)
 	}
-	return response.Kvs[0], nil
+	return response.Kvs[0].ModRevision, nil
 }

@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/codes"
 )
 
 // What is sampled. The figures of the replicas of a component are added up.
@@ -106,7 +106,7 @@ func (s *soak) sampleUntil(ctx context.Context, pause time.Duration) {
 func sampleEtcd(ctx context.Context, etcd *clientv3.Client, cluster string, upTo int64, into map[series]float64) error {
 	if upTo > 0 {
 		// Another sample may have compacted as far.
-		if _, err := etcd.Compact(ctx, upTo, clientv3.WithCompactPhysical()); err != nil && !errors.Is(err, rpctypes.ErrCompacted) {
+		if _, err := etcd.Compact(ctx, upTo, clientv3.WithCompactPhysical()); err != nil && !hasCode(err, codes.OutOfRange) {
 			return fmt.Errorf("compact the etcd of cluster %s: %w", cluster, err)
 		}
 	}

@@ -129,6 +129,14 @@ func (p *Process) get(address, path string) ([]byte, error) {
 	return body, err
 }
 
+// Metric returns the sum of a metric's series whose labels contain the text, such as result="written"; "" means all.
+func (p *Process) Metric(name, labels string) float64 {
+	p.Helper()
+	raw, err := p.get(p.metrics, "/metrics")
+	p.must(err)
+	return Sum(string(raw), name, labels)
+}
+
 func (p *Process) must(err error) {
 	p.Helper()
 	if err != nil {

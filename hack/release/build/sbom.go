@@ -35,13 +35,12 @@ func SBOM(program, version string, at time.Time) ([]byte, error) {
 	return text.Bytes(), err
 }
 
-// library is a module, or its replacement. A module that is replaced by a folder is part of this repository, and has its version.
+// library is a module, or its replacement. A module of the workspace is part of this repository, and has its version.
 func library(m *debug.Module, version string) cdx.Component {
-	switch {
-	case m.Replace == nil:
-	case m.Replace.Version == "":
+	if m.Version == "(devel)" {
 		return component(cdx.ComponentTypeLibrary, m.Path, version)
-	default:
+	}
+	if m.Replace != nil {
 		m = m.Replace
 	}
 	l := component(cdx.ComponentTypeLibrary, m.Path, m.Version)

@@ -10,7 +10,6 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/sdk/resource"
@@ -102,7 +101,7 @@ func (p *Provider) Stop(atMost time.Duration) {
 	}
 }
 
-func newExporter(ctx context.Context, o Options) (*otlptrace.Exporter, error) {
+func newExporter(ctx context.Context, o Options) (sdktrace.SpanExporter, error) {
 	protocol, err := protocolOf(o.Protocol)
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package provider
+package health
 
 import (
 	"strings"
@@ -27,7 +27,7 @@ func conditions(but ...metav1.Condition) []metav1.Condition {
 	return all
 }
 
-func TestHealthOf(t *testing.T) {
+func TestOf(t *testing.T) {
 	secret := &v1alpha1.KubeconfigSecretRef{Namespace: "breakwater-system", Name: "worker-1"}
 	not := func(name string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
 		return metav1.Condition{Type: name, Status: status, Reason: reason, Message: message}
@@ -88,18 +88,18 @@ func TestHealthOf(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.cell.Name = "worker-1"
-			h := healthOf(&c.cell)
-			states := make([]string, 0, len(h.states))
+			h := Of(&c.cell)
+			states := make([]string, 0, len(h.States))
 			for _, a := range aspects() {
-				states = append(states, h.states[a.attribute])
-				if _, told := h.messages[a.attribute]; told == (h.states[a.attribute] == string(a.healthyStatus)) {
-					t.Errorf("%s is %s with the message %q", a.attribute, h.states[a.attribute], h.messages[a.attribute])
+				states = append(states, h.States[a.attribute])
+				if _, told := h.Messages[a.attribute]; told == (h.States[a.attribute] == string(a.healthyStatus)) {
+					t.Errorf("%s is %s with the message %q", a.attribute, h.States[a.attribute], h.Messages[a.attribute])
 				}
 			}
 			if diff := cmp.Diff(c.states, strings.Join(states, " ")); diff != "" {
 				t.Errorf("states: %s", diff)
 			}
-			if diff := cmp.Diff(c.problems, strings.Join(h.problems, " ")); diff != "" {
+			if diff := cmp.Diff(c.problems, strings.Join(h.Problems, " ")); diff != "" {
 				t.Errorf("problems: %s", diff)
 			}
 		})

@@ -1,4 +1,5 @@
-package provider
+// Package health evaluates Cells.
+package health
 
 import (
 	"fmt"
@@ -10,12 +11,12 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// health is the health of a Cell, according to its conditions.
-type health struct {
-	// states holds True, False or Unknown, and messages the reasons for an unhealthy state. Both are keyed by attribute name.
-	states, messages map[string]string
-	// problems holds full sentences.
-	problems []string
+// Health is the health of a Cell, according to its conditions.
+type Health struct {
+	// States holds True, False or Unknown, and Messages the reasons for an unhealthy state. Both are keyed by attribute name.
+	States, Messages map[string]string
+	// Problems holds full sentences.
+	Problems []string
 }
 
 // aspect is one aspect of a Cell's health, and the condition that reports it.
@@ -40,11 +41,11 @@ func aspects() []aspect {
 	}
 }
 
-// healthOf evaluates a Cell as breakwater check does.
-func healthOf(cell *v1alpha1.Cell) health {
-	h := health{states: map[string]string{}, messages: map[string]string{}}
+// Of evaluates a Cell as breakwater check does.
+func Of(cell *v1alpha1.Cell) Health {
+	h := Health{States: map[string]string{}, Messages: map[string]string{}}
 	if cell.DeletionTimestamp != nil {
-		h.problems = append(h.problems, fmt.Sprintf("Cell %s is being deleted and is not drained yet.", cell.Name))
+		h.Problems = append(h.Problems, fmt.Sprintf("Cell %s is being deleted and is not drained yet.", cell.Name))
 	}
 	looked := meta.FindStatusCondition(cell.Status.Conditions, v1alpha1.ConditionConnected) != nil
 	for _, a := range aspects() {
@@ -57,17 +58,17 @@ func healthOf(cell *v1alpha1.Cell) health {
 			c = &metav1.Condition{Status: metav1.ConditionUnknown,
 				Message: "No controller has set the condition yet: check that breakwater topology and the cell's aggregator run."}
 		}
-		h.states[a.attribute] = string(c.Status)
+		h.States[a.attribute] = string(c.Status)
 		if c.Status == a.healthyStatus {
 			continue
 		}
-		h.messages[a.attribute] = c.Message
+		h.Messages[a.attribute] = c.Message
 		// If the topology controller has no access to the cluster, the unknown status is not a problem. Neither is an unknown
 		// overlap before the first check.
 		if a.needsAccess && isUnobservable(cell, c) || a.condition == v1alpha1.ConditionOverlapping && c.Status == metav1.ConditionUnknown {
 			continue
 		}
-		h.problems = append(h.problems, a.problem(cell.Name, c))
+		h.Problems = append(h.Problems, a.problem(cell.Name, c))
 	}
 	return h
 }

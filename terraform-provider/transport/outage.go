@@ -1,4 +1,4 @@
-package provider
+package transport
 
 import (
 	"errors"
@@ -7,13 +7,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"k8s.io/apiserver/pkg/apis/audit"
 )
 
 const (
-	// defaultPatience is how long a cluster may be unreachable. It must be longer than a restart of an API server.
-	defaultPatience = 30 * time.Second
+	// DefaultPatience is how long a cluster may be unreachable. It must be longer than a restart of an API server.
+	DefaultPatience = 30 * time.Second
 	// requestPatiences is the timeout of a request, as a multiple of the patience. An API server answers within a minute.
 	requestPatiences = 2
 )
@@ -28,18 +27,18 @@ type outageGuard struct {
 	mu sync.Mutex
 	// answered is the time of the last answer, and failing the start of the first failed request since; zero if there is none.
 	answered, failing time.Time
-	outage            *outageError
+	outage            *Outage
 }
 
-// outageError is the error of all requests to a cluster that is unreachable. It is not transient.
-type outageError struct {
+// Outage is the error of all requests to a cluster that is unreachable. It is not transient.
+type Outage struct {
 	server   string
 	patience time.Duration
 	reason   string
 }
 
 // Error does not name an object, so that all resources report the same.
-func (e *outageError) Error() string {
+func (e *Outage) Error() string {
 	return fmt.Sprintf("the API server %s has not answered for %s: %s", e.server, e.patience, e.reason)
 }
 
@@ -64,11 +63,8 @@ func (g *outageGuard) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// WrappedRoundTripper lets client-go find the underlying transport.
-func (g *outageGuard) WrappedRoundTripper() http.RoundTripper { return g.RoundTripper }
-
 // observe records the result of a request. It returns an error if the cluster is unreachable; nil otherwise.
-func (g *outageGuard) observe(began time.Time, resp *http.Response, err error) *outageError {
+func (g *outageGuard) observe(began time.Time, resp *http.Response, err error) *Outage {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if err == nil && !isGatewayError(resp) {
@@ -82,7 +78,7 @@ func (g *outageGuard) observe(began time.Time, resp *http.Response, err error) *
 		}
 	}
 	if g.outage == nil && time.Since(g.failing) >= g.patience {
-		g.outage = &outageError{server: g.server, patience: g.patience}
+		g.outage = &Outage{server: g.server, patience: g.patience}
 		if err != nil {
 			g.outage.reason = err.Error()
 		} else {
@@ -97,19 +93,8 @@ func isGatewayError(resp *http.Response) bool {
 	return resp.StatusCode >= http.StatusBadGateway && resp.StatusCode <= http.StatusGatewayTimeout && resp.Header.Get(audit.HeaderAuditID) == ""
 }
 
-// isOutage reports whether the guard has stopped the request.
-func isOutage(err error) bool {
-	var outage *outageError
+// IsOutage reports whether the guard has stopped the request.
+func IsOutage(err error) bool {
+	var outage *Outage
 	return errors.As(err, &outage)
-}
-
-// addOutage adds the error of a request that the guard has stopped, which is the same for all resources. It reports whether it was stopped.
-func addOutage(d *diag.Diagnostics, err error) bool {
-	var outage *outageError
-	if !errors.As(err, &outage) {
-		return false
-	}
-	d.AddError("The cluster is unreachable", sentence(outage.Error())+" Check the address and the network. The provider has stopped all requests to "+
-		"the cluster: run Terraform again when it answers.")
-	return true
 }

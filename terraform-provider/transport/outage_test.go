@@ -1,4 +1,4 @@
-package provider
+package transport
 
 import (
 	"context"
@@ -97,12 +97,12 @@ func TestOutageGuard(t *testing.T) {
 		t.Run(claim, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				sent, began := 0, time.Now()
-				b := &outageGuard{RoundTripper: c.core.transport(&sent), server: "https://core.example", patience: defaultPatience}
+				b := &outageGuard{RoundTripper: c.core.transport(&sent), server: "https://core.example", patience: DefaultPatience}
 				slots, errs := make(chan struct{}, atOnce), make(chan error, resources)
 				for range resources {
 					go func() {
 						slots <- struct{}{}
-						errs <- retryTransient(t.Context(), func(ctx context.Context) error { return get(ctx, b) })
+						errs <- Retry(t.Context(), func(ctx context.Context) error { return get(ctx, b) })
 						<-slots
 					}()
 				}
@@ -113,7 +113,7 @@ func TestOutageGuard(t *testing.T) {
 						continue
 					}
 					failed++
-					if !isOutage(err) || !strings.Contains(err.Error(), c.want) {
+					if !IsOutage(err) || !strings.Contains(err.Error(), c.want) {
 						t.Errorf("error = %v, want %q", err, c.want)
 					}
 				}

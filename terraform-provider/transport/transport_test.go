@@ -1,4 +1,4 @@
-package provider
+package transport
 
 import (
 	"context"
@@ -32,11 +32,11 @@ import (
 func sendRequest(t *testing.T, config *rest.Config) error {
 	t.Helper()
 	config.Timeout, config.QPS = 2*time.Second, -1 // without a rate limit, as the provider
-	transport, err := transportOf(config)
+	with, err := NewClient(config, DefaultPatience)
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := dynamic.NewForConfigAndClient(config, transport)
+	client, err := dynamic.NewForConfigAndClient(config, with)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,8 +145,8 @@ func TestIsUnreachable(t *testing.T) {
 			if silent := isUnreachable(err); silent != c.silent {
 				t.Errorf("isUnreachable() = %t, want %t: %v", silent, c.silent, err)
 			}
-			said := err.Error() + " " + remedy(err)
-			if !strings.Contains(said, c.want) || !c.silent && remedy(err) == "" {
+			said := err.Error() + " " + Remedy(err)
+			if !strings.Contains(said, c.want) || !c.silent && Remedy(err) == "" {
 				t.Errorf("error %q does not contain %q", said, c.want)
 			}
 			if strings.Contains(said, "hidden") {
@@ -180,7 +180,7 @@ func TestRetryReportsLastErrorBeforeTimeout(t *testing.T) {
 	defer cancel()
 	host := "https://" + closedAddress(t)
 	tries := 0
-	err := retryTransient(ctx, func(ctx context.Context) error {
+	err := Retry(ctx, func(ctx context.Context) error {
 		if tries++; tries > 2 {
 			<-ctx.Done()
 			return ctx.Err()

@@ -1,4 +1,4 @@
-package provider
+package transport
 
 import (
 	"testing"
@@ -12,8 +12,8 @@ func TestServerOfOmitsPassword(t *testing.T) {
 		"https://admin:secret@core.example.com/k8s/": "https://core.example.com/k8s/",
 		"core.example.com":                           "http://core.example.com",
 	} {
-		if got, err := serverOf(&rest.Config{Host: host}); err != nil || got != want {
-			t.Errorf("serverOf(%s) = %s (%v)", host, got, err)
+		if got, err := ServerOf(&rest.Config{Host: host}); err != nil || got != want {
+			t.Errorf("ServerOf(%s) = %s (%v)", host, got, err)
 		}
 	}
 }

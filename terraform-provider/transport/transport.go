@@ -1,11 +1,15 @@
-package provider
+// Package transport sends the requests of the provider to one cluster: it retries what may succeed later, ends all requests when the cluster is
+// unreachable, and suggests what to do about failures.
+package transport
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"net/http"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,13 +17,19 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// transportOf returns the HTTP client that all clients of a cluster use.
-func transportOf(config *rest.Config) (*http.Client, error) {
+// NewClient returns the HTTP client of a cluster. The configuration gets a timeout if it has none. After the cluster has not answered for patience,
+// all requests fail at once.
+func NewClient(config *rest.Config, patience time.Duration) (*http.Client, error) {
+	config.Timeout = cmp.Or(config.Timeout, requestPatiences*patience)
 	c, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, err
 	}
-	return &http.Client{Transport: redactingTransport{c.Transport}, Timeout: c.Timeout}, nil
+	server, err := ServerOf(config)
+	if err != nil {
+		return nil, err
+	}
+	return &http.Client{Transport: &outageGuard{RoundTripper: redactingTransport{c.Transport}, server: server, patience: patience}, Timeout: c.Timeout}, nil
 }
 
 // redactingTransport removes the output of an exec plugin from errors, because Terraform shows and logs errors and the output can contain a
@@ -38,29 +48,14 @@ func (d redactingTransport) RoundTrip(req *http.Request) (*http.Response, error)
 	return resp, err
 }
 
-// WrappedRoundTripper lets client-go find the underlying transport.
-func (d redactingTransport) WrappedRoundTripper() http.RoundTripper { return d.RoundTripper }
-
-// unexpectedAnswer returns the text of an answer that is not of the Kubernetes API.
-func unexpectedAnswer(err error) string {
-	var status apierrors.APIStatus
-	if errors.As(err, &status) && status.Status().Details != nil {
-		for _, cause := range status.Status().Details.Causes {
-			if cause.Type == metav1.CauseTypeUnexpectedServerResponse {
-				return cause.Message
-			}
-		}
-	}
-	return ""
-}
-
-// remedy suggests what to do about a failure that is not an answer of an API server.
-func remedy(err error) string {
+// Remedy suggests what to do about a failure that is not an answer of an API server.
+func Remedy(err error) string {
 	var unknown x509.UnknownAuthorityError
 	var name x509.HostnameError
 	var invalid x509.CertificateInvalidError
 	var header tls.RecordHeaderError
-	switch said := err.Error() + unexpectedAnswer(err); {
+	answer, _ := apierrors.StatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
+	switch said := err.Error() + answer.Message; {
 	case errors.As(err, &unknown):
 		return "The provider trusts no CA of the API server's certificate: check host, " +
 			"and set cluster_ca_certificate to the CA certificate of the cluster."
@@ -80,4 +75,14 @@ func remedy(err error) string {
 		return "The exec plugin of the configuration returned no credentials: run its command manually. Its standard error is in the log (TF_LOG=DEBUG)."
 	}
 	return ""
+}
+
+// ServerOf returns the URL of an API server, without a password that the URL may contain.
+func ServerOf(config *rest.Config) (string, error) {
+	address, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return "", err
+	}
+	address.User = nil
+	return address.String(), nil
 }

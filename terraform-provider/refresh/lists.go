@@ -1,4 +1,5 @@
-package provider
+// Package refresh serves the reads of a refresh from lists.
+package refresh
 
 import (
 	"context"
@@ -18,6 +19,8 @@ import (
 )
 
 const (
+	// PageSize limits how many objects one list request returns.
+	PageSize = 500
 	// readsBeforeList is how many objects of a kind and namespace are read one by one before they are listed.
 	readsBeforeList = 10
 	// objectsPerRead is how many listed objects cost as much as one that is read alone.
@@ -30,22 +33,24 @@ const (
 	listsMaxBytes = 32 << 20
 )
 
-// lists serves the reads of a refresh from one LIST for each kind and namespace, instead of one GET for each object. It belongs to one configured
+// Lists serves the reads of a refresh from one LIST for each kind and namespace, instead of one GET for each object. It belongs to one configured
 // cluster, which Terraform configures again for each plan. So no list is older than the plan that it serves, or than a write of this process.
-type lists struct {
-	client rest.Interface
+type Lists struct {
+	// Client sends the requests.
+	Client rest.Interface
 	// maxBytes bounds the JSON of all lists.
 	maxBytes int64
 
 	mu    sync.Mutex
-	byKey map[listKey]*listing
+	byKey map[Key]*listing
 	// writes counts the writes of this process.
 	writes int
 }
 
-type listKey struct {
-	resource  schema.GroupVersionResource
-	namespace string
+// Key identifies the objects of a kind in a namespace, which is empty for a cluster-scoped kind.
+type Key struct {
+	Resource  schema.GroupVersionResource
+	Namespace string
 }
 
 // listing is what is known about the objects of a kind in a namespace.
@@ -75,20 +80,21 @@ var (
 	errNoCount  = errors.New("the server does not tell how many objects remain")
 )
 
-func newLists() *lists {
-	return &lists{maxBytes: listsMaxBytes, byKey: map[listKey]*listing{}}
+// New returns Lists whose Client the caller must set before the first read.
+func New() *Lists {
+	return &Lists{maxBytes: listsMaxBytes, byKey: map[Key]*listing{}}
 }
 
-// find returns an object from a list. ok is false if the caller must read it from the API server: it is not in the list, there is no list, or the
+// Find returns an object from a list. ok is false if the caller must read it from the API server: it is not in the list, there is no list, or the
 // list would cost more.
-func (l *lists) find(ctx context.Context, k *kind, namespace, name string) (live *unstructured.Unstructured, ok bool) {
-	return l.join(ctx, keyOf(k, namespace)).object(ctx, name)
+func (l *Lists) Find(ctx context.Context, key Key, name string) (live *unstructured.Unstructured, ok bool) {
+	return l.join(ctx, key).object(ctx, name)
 }
 
-// peek is find, but requests no list.
-func (l *lists) peek(ctx context.Context, k *kind, namespace, name string) (live *unstructured.Unstructured, ok bool) {
+// Peek is Find, but requests no list.
+func (l *Lists) Peek(ctx context.Context, key Key, name string) (live *unstructured.Unstructured, ok bool) {
 	l.mu.Lock()
-	of := l.byKey[keyOf(k, namespace)]
+	of := l.byKey[key]
 	var last *objectList
 	if of != nil && l.isCurrent(of.last) {
 		last = of.last
@@ -97,20 +103,13 @@ func (l *lists) peek(ctx context.Context, k *kind, namespace, name string) (live
 	return last.object(ctx, name)
 }
 
-func keyOf(k *kind, namespace string) listKey {
-	if !k.Namespaced {
-		namespace = ""
-	}
-	return listKey{k.Resource, namespace}
-}
-
-// in addresses a request to the objects.
-func (k listKey) in(request *rest.Request) *rest.Request {
-	return request.AbsPath("apis", k.resource.Group, k.resource.Version).NamespaceIfScoped(k.namespace, k.namespace != "").Resource(k.resource.Resource)
+// In addresses a request to the objects.
+func (k Key) In(request *rest.Request) *rest.Request {
+	return request.AbsPath("apis", k.Resource.Group, k.Resource.Version).NamespaceIfScoped(k.Namespace, k.Namespace != "").Resource(k.Resource.Resource)
 }
 
 // isCurrent reports whether a list may serve a read. The caller has locked l.
-func (l *lists) isCurrent(last *objectList) bool {
+func (l *Lists) isCurrent(last *objectList) bool {
 	return last != nil && last.writes == l.writes && time.Since(last.began) < listMaxAge
 }
 
@@ -133,7 +132,7 @@ func (l *objectList) object(ctx context.Context, name string) (live *unstructure
 }
 
 // join returns the list that serves a read, and requests it if there is none yet; nil if no list serves it.
-func (l *lists) join(ctx context.Context, key listKey) *objectList {
+func (l *Lists) join(ctx context.Context, key Key) *objectList {
 	l.mu.Lock()
 	of := l.byKey[key]
 	if of == nil {
@@ -158,7 +157,7 @@ func (l *lists) join(ctx context.Context, key listKey) *objectList {
 }
 
 // fetch lists at most limit objects. If there are more, the next list waits until it is worth its cost.
-func (l *lists) fetch(ctx context.Context, key listKey, of *listing, next *objectList, limit int) {
+func (l *Lists) fetch(ctx context.Context, key Key, of *listing, next *objectList, limit int) {
 	defer close(next.done)
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
@@ -168,7 +167,7 @@ func (l *lists) fetch(ctx context.Context, key listKey, of *listing, next *objec
 	of.worth = max(readsBeforeList, total/objectsPerRead)
 	switch {
 	case err != nil:
-		tflog.Debug(ctx, "Reading objects one by one", map[string]any{"resource": key.resource.Resource, "namespace": key.namespace, "error": err.Error()})
+		tflog.Debug(ctx, "Reading objects one by one", map[string]any{"resource": key.Resource.Resource, "namespace": key.Namespace, "error": err.Error()})
 		of.failed = true
 	case total > limit:
 		of.last = nil
@@ -179,11 +178,11 @@ func (l *lists) fetch(ctx context.Context, key listKey, of *listing, next *objec
 }
 
 // read returns the JSON of the objects by name, and its size; or only their total number if that is greater than the limit.
-func (l *lists) read(ctx context.Context, key listKey, limit int) (objects map[string]json.RawMessage, size int64, total int, err error) {
+func (l *Lists) read(ctx context.Context, key Key, limit int) (objects map[string]json.RawMessage, size int64, total int, err error) {
 	objects = map[string]json.RawMessage{}
 	next := ""
 	for {
-		page, read, err := l.page(ctx, key, next, min(pageSize, limit-len(objects)), l.maxBytes-size)
+		page, read, err := l.page(ctx, key, next, min(PageSize, limit-len(objects)), l.maxBytes-size)
 		if err != nil {
 			return nil, 0, 0, err
 		}
@@ -215,8 +214,8 @@ type listPage struct {
 }
 
 // page requests one page of at most limit objects and maxBytes.
-func (l *lists) page(ctx context.Context, key listKey, next string, limit int, maxBytes int64) (*listPage, int64, error) {
-	request := key.in(l.client.Get()).Param("limit", strconv.Itoa(limit))
+func (l *Lists) page(ctx context.Context, key Key, next string, limit int, maxBytes int64) (*listPage, int64, error) {
+	request := key.In(l.Client.Get()).Param("limit", strconv.Itoa(limit))
 	if next != "" {
 		request = request.Param("continue", next)
 	}
@@ -237,7 +236,7 @@ func (l *lists) page(ctx context.Context, key listKey, next string, limit int, m
 }
 
 // evict drops the oldest lists until the rest is small enough. It keeps the newest.
-func (l *lists) evict(newest *objectList) {
+func (l *Lists) evict(newest *objectList) {
 	for {
 		total, oldest := int64(0), (*listing)(nil)
 		for _, of := range l.byKey {
@@ -257,7 +256,7 @@ func (l *lists) evict(newest *objectList) {
 }
 
 // forget drops all lists, because this process has written.
-func (l *lists) forget() {
+func (l *Lists) forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.writes++
@@ -266,10 +265,13 @@ func (l *lists) forget() {
 	}
 }
 
+// Observe returns a transport that drops the lists after each write.
+func (l *Lists) Observe(next http.RoundTripper) http.RoundTripper { return writeObserver{next, l} }
+
 // writeObserver drops the lists after each write.
 type writeObserver struct {
 	http.RoundTripper
-	lists *lists
+	lists *Lists
 }
 
 // RoundTrip sends the request.
@@ -279,6 +281,3 @@ func (o writeObserver) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	return o.RoundTripper.RoundTrip(req)
 }
-
-// WrappedRoundTripper lets client-go find the underlying transport.
-func (o writeObserver) WrappedRoundTripper() http.RoundTripper { return o.RoundTripper }
