@@ -28,10 +28,9 @@ type components struct {
 	onDeath  func(*Death)
 	onLaunch func(federation.Component, *process) error
 
-	mu         sync.Mutex // guards the following fields, and serializes operations on components
-	processes  map[federation.Component]*process
-	fileLimits map[federation.Component]uint64 // file size limit of components whose disk is full
-	stopped    bool
+	mu        sync.Mutex // guards the following fields, and serializes operations on components
+	processes map[federation.Component]*process
+	stopped   bool
 }
 
 // connectProbes prepares awaitWorking.
@@ -78,11 +77,6 @@ func (c *components) launchLocked(component federation.Component) error {
 		return fmt.Errorf("cluster %s: %w", c.cluster, err)
 	}
 	c.processes[component] = p
-	if room, full := c.fileLimits[component]; full {
-		if err := p.limitFiles(room); err != nil {
-			return fmt.Errorf("%s of cluster %s: %w", component, c.cluster, err)
-		}
-	}
 	return c.onLaunch(component, p)
 }
 

@@ -79,7 +79,7 @@ func (f *Federation) newCluster(spec federation.ClusterSpec, programs map[federa
 		flags: &flags{spec: spec, options: c.options, layout: c.layout, ports: c.ports},
 		grace: f.options.Grace, spawner: f.spawner, probes: map[federation.Component]*prober{}, onDeath: f.reportDeath,
 		onLaunch:  func(component federation.Component, p *process) error { return f.recordLaunch(c, component, p) },
-		processes: map[federation.Component]*process{}, fileLimits: map[federation.Component]uint64{},
+		processes: map[federation.Component]*process{},
 	}
 	return c
 }
