@@ -222,7 +222,7 @@ func TestDeathIsReported(t *testing.T) {
 	}
 	select {
 	case death := <-f.Deaths():
-		if death.Component != federation.APIServer || death.Status != "signal: killed" || strings.Count(death.Tail, "\n") != 19 {
+		if death.Component != federation.APIServer || !strings.HasPrefix(death.How, "signal: killed") || strings.Count(death.How, "\n") != 20 {
 			t.Errorf("got %+v", death)
 		}
 	case <-time.After(time.Minute):
