@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/breakwater-k8s/breakwater/e2e/harness/demo"
-	"github.com/breakwater-k8s/breakwater/e2e/harness/demo/live"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
 	"github.com/breakwater-k8s/breakwater/internal/cli"
 	"github.com/breakwater-k8s/breakwater/internal/telemetry/version"
@@ -53,14 +52,14 @@ Breakwater, or was not broken without it.`,
 	flags.IntVar(&options.Clients, "clients", 64, "`number` of clients that delete at random")
 	flags.Uint64Var(&options.Seed, "seed", 1, "`number` that seeds the random draws")
 	flags.BoolVar(&options.Keep, "keep", false, "keep everything running after the report, until Ctrl-C")
-	flags.StringVar(&options.ReportDir, "report-dir", "demo-report", "`folder` for report.html, report.json and timeline.svg")
+	flags.StringVar(&options.ReportDir, "report-dir", "demo-report", "`folder` for report.json and timeline.svg")
 	flags.StringVar(&binaries, "binaries", os.Getenv(local.BinariesVariable),
 		"`folders` of the control planes' programs, separated as in PATH; the default is $"+local.BinariesVariable)
 	return command
 }
 
 func runDemo(ctx context.Context, options demo.Options) error {
-	err := demo.Run(ctx, options, live.NewDisplay(os.Stdout, os.Getenv))
+	err := demo.Run(ctx, options, os.Stdout)
 	switch {
 	case errors.Is(err, demo.ErrFloorBroken), errors.Is(err, demo.ErrStormTooWeak):
 		return cli.ExitError{Code: exitUnexpected, Err: err}

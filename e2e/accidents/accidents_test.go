@@ -2,7 +2,6 @@ package accidents_test
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
 	"os"
 	"slices"
@@ -10,7 +9,6 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/zap"
 	appsv1 "k8s.io/api/apps/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,6 +19,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/e2e"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
 )
 
 // massAccident is an accident that affects all or several services at once.
@@ -166,15 +165,11 @@ func (s *fixture) recreatePolicy() {
 
 func deleteDeploymentsFromEtcd(s *fixture) {
 	s.Helper()
-	access, ok := s.clusters[0].Cluster.(interface {
-		EtcdAccess() (endpoint string, config *tls.Config, err error)
-	})
+	cluster, ok := s.clusters[0].Cluster.(*local.Cluster)
 	if !ok {
 		s.Fatal("the backend of the cluster gives no access to etcd")
 	}
-	endpoint, config, err := access.EtcdAccess()
-	s.Must(err)
-	etcd, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}, TLS: config, DialTimeout: 5 * time.Second, Logger: zap.NewNop()})
+	etcd, err := cluster.DialEtcd()
 	s.Must(err)
 	defer etcd.Close()
 	for n := range namespaces {

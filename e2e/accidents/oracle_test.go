@@ -88,7 +88,7 @@ func (o *podOracle) drawTimeline(name string, timeline []storm.Point) {
 	}
 	picture := &plot.Chart{
 		Title: "Available pods in the accident " + name, Description: "Available pods over time of the service with the fewest, and its floor.",
-		Width: 960, Height: 360, Floor: floor, Pods: replicas, Lines: []plot.Line{line}, Background: true,
+		Width: 960, Height: 360, Floor: floor, Pods: replicas, Lines: []plot.Line{line},
 	}
 	o.Must(os.MkdirAll(reportFolder, 0o750))
 	o.Must(os.WriteFile(filepath.Join(reportFolder, name+".svg"), []byte(picture.SVG()), 0o600))

@@ -2,32 +2,25 @@ package disasters_test
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"io"
 	"os"
 	"path/filepath"
-	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/zap"
 
 	"github.com/breakwater-k8s/breakwater/e2e"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
 )
 
 // revisionBump is added to the revisions in a restore, as etcd recommends.
 const revisionBump = 1_000_000_000
 
-// etcdAccess is a cluster whose etcd tests can access without its API server.
-type etcdAccess interface {
-	EtcdAccess() (endpoint string, config *tls.Config, err error)
-	RestoreEtcd(ctx context.Context, backup string, bump uint64) error
-}
-
-func (l fixture) etcdAccess(cluster federation.Cluster) etcdAccess {
+// etcdAccess returns a cluster whose etcd tests can access without its API server.
+func (l fixture) etcdAccess(cluster federation.Cluster) *local.Cluster {
 	l.Helper()
-	access, ok := cluster.(etcdAccess)
+	access, ok := cluster.(*local.Cluster)
 	if !ok {
 		l.Skipf("the backend of cluster %s gives no access to etcd", cluster.Name())
 	}
@@ -36,11 +29,7 @@ func (l fixture) etcdAccess(cluster federation.Cluster) etcdAccess {
 
 func (l fixture) newEtcdClient(cluster federation.Cluster) *clientv3.Client {
 	l.Helper()
-	endpoint, config, err := l.etcdAccess(cluster).EtcdAccess()
-	l.Must(err)
-	etcd, err := clientv3.New(clientv3.Config{
-		Endpoints: []string{endpoint}, TLS: config, DialTimeout: 5 * time.Second, Logger: zap.NewNop(),
-	})
+	etcd, err := l.etcdAccess(cluster).DialEtcd()
 	l.Must(err)
 	l.Cleanup(func() { _ = etcd.Close() })
 	return etcd

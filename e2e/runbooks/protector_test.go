@@ -6,8 +6,6 @@ import (
 	"strings"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/zap"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -90,9 +88,7 @@ func waitForDenials(l *fixture, protector string) {
 // deleteFromEtcd deletes an object from the core's etcd without its API server.
 func deleteFromEtcd(l *fixture, key string) {
 	l.Helper()
-	endpoint, config, err := suite.Federation().Cores()[0].(*local.Cluster).EtcdAccess()
-	l.Must(err)
-	etcd, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}, TLS: config, DialTimeout: 5 * time.Second, Logger: zap.NewNop()})
+	etcd, err := suite.Federation().Cores()[0].(*local.Cluster).DialEtcd()
 	l.Must(err)
 	defer etcd.Close()
 	erased, err := etcd.Delete(l.Context(), "/registry/"+key)

@@ -14,8 +14,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
-	"slices"
-	"strings"
 )
 
 func main() {
@@ -57,25 +55,26 @@ func (b *bench) run(ctx context.Context) error {
 			all = append(all, fmt.Errorf("suite %s: %w", s.name, err))
 		}
 	}
-	records, err := b.read()
+	results, err := b.read()
 	all = append(all, err)
-	missing, err := b.report(records)
+	missing, err := b.report(results)
 	all = append(all, err)
-	if !b.all {
-		missing = slices.DeleteFunc(missing, func(key string) bool { return !slices.ContainsFunc(goals(), func(g goal) bool { return g.key == key }) })
-	}
-	if b.only == "" && len(missing) > 0 {
-		all = append(all, fmt.Errorf("no figures for %s", strings.Join(missing, ", ")))
+	for _, f := range missing {
+		if b.only == "" && (b.all || f.What != "") {
+			all = append(all, fmt.Errorf("no figure %s", f.Key))
+		}
 	}
 	return errors.Join(all...)
 }
 
 func (b *bench) file(s suite) string { return filepath.Join(b.folder, s.name+".txt") }
 
-// read reads the output of all suites, from this run or an earlier one.
-func (b *bench) read() ([]record, error) {
-	var records []record
+// read reads the results of all suites with published figures, from this run or an earlier one.
+func (b *bench) read() (results []result, err error) {
 	for _, s := range suites() {
+		if !s.published() {
+			continue
+		}
 		raw, err := os.ReadFile(b.file(s))
 		if errors.Is(err, os.ErrNotExist) {
 			continue
@@ -83,28 +82,18 @@ func (b *bench) read() ([]record, error) {
 		if err != nil {
 			return nil, err
 		}
-		records = append(records, parseRecord(s, string(raw)))
+		results = append(results, parseResults(string(raw))...)
 	}
-	return records, nil
+	return results, nil
 }
 
 // report writes the published figures, and prints the goals.
-func (b *bench) report(records []record) (missing []string, err error) {
-	figures, missing := report(published(records))
+func (b *bench) report(results []result) (missing []figure, err error) {
+	figures, missing := report(results)
 	raw, err := json.MarshalIndent(figures, "", "  ")
 	if err != nil {
 		return nil, err
 	}
-	_, _ = fmt.Fprintf(b.out, "\n%s", goalTable(published(records)))
+	_, _ = fmt.Fprintf(b.out, "\n%s", goalTable(results))
 	return missing, os.WriteFile(filepath.Join(b.folder, "report.json"), append(raw, '\n'), 0o600)
-}
-
-// published returns the results of all suites with published figures.
-func published(records []record) (results []result) {
-	for _, r := range records {
-		if r.suite.published() {
-			results = append(results, r.results...)
-		}
-	}
-	return results
 }

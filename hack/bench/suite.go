@@ -24,9 +24,6 @@ type suite struct {
 // published reports whether the figures of the suite are in report.json. The others only fill tables of docs.
 func (s suite) published() bool { return !strings.HasPrefix(s.name, "all-") }
 
-// soakDuration is how long the soak lasts.
-const soakDuration = "3m"
-
 // suites returns all suites. Together, those that are not more take less than 30 minutes on two cores. With -count each repetition of a
 // benchmark is a round.
 func suites() []suite {
@@ -43,7 +40,7 @@ func suites() []suite {
 		{name: "webhook", arguments: []string{"-bench=^BenchmarkWebhook$/./^protectors=10000$", "-benchtime=3000x", "-count=3", "./webhook"}},
 		{name: "e2e", arguments: []string{"-skip=^BenchmarkFarCore$", "-benchtime=1x", "-count=5", "./e2e"}},
 		{name: "wan", arguments: []string{"-bench=^BenchmarkFarCore$", "-benchtime=1x", "-count=5", "./e2e", "-args", "-far-core"}},
-		{name: "soak", arguments: []string{"-bench=^BenchmarkSoak$", "-benchtime=1x", "./e2e/chaos", "-args", "-soak=" + soakDuration}},
+		{name: "soak", arguments: []string{"-bench=^BenchmarkSoak$", "-benchtime=1x", "./e2e/chaos", "-args", "-soak=3m"}},
 		{name: "living", arguments: []string{"-bench=^BenchmarkLiving$/^rollout-200", "-benchtime=2x", "./e2e/living"}},
 		{name: "terraform", arguments: []string{"-benchtime=1x", "./terraform-provider/provider"}},
 		{name: "aggregator", arguments: []string{"-bench=" + aggregator, "-benchtime=1x", "./aggregator"}},
@@ -98,22 +95,16 @@ func loadAverage() string {
 	return load
 }
 
-// record holds the results of a suite.
-type record struct {
-	suite   suite
-	results []result
-}
-
 // result is one line of benchmark output: its figures by unit.
 type result struct {
 	name    string
 	figures map[string]float64
 }
 
-// parseRecord parses the output of a suite. A benchmark's name is printed when it begins and its figures when it ends. Output of
+// parseResults parses the output of a suite. A benchmark's name is printed when it begins and its figures when it ends. Output of
 // the program under test may be between them.
-func parseRecord(suite suite, text string) record {
-	r, started := record{suite: suite}, ""
+func parseResults(text string) (results []result) {
+	started := ""
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
 		found, ok := parse(line)
@@ -121,12 +112,12 @@ func parseRecord(suite suite, text string) record {
 			found, ok = parse(started + " " + line)
 		}
 		if ok {
-			r.results, started = append(r.results, found), ""
+			results, started = append(results, found), ""
 		} else if name, _, _ := strings.Cut(line, " "); strings.HasPrefix(name, "Benchmark") {
 			started, _, _ = strings.Cut(name, "\t")
 		}
 	}
-	return r
+	return results
 }
 
 // repetition is what go test adds to the name of a sub-benchmark that runs again.

@@ -1,5 +1,5 @@
 // Command chaos runs storms with real faults on a federation of real control planes, validates them against the contents of the
-// clusters' etcds, and writes chaos-report: index.html to read, report.json for programs. It fails if a floor was broken, if
+// clusters' etcds, and writes chaos-report: report.json, and a trace of each storm. It fails if a floor was broken, if
 // an admission was illegal, or if Breakwater did not recover.
 package main
 
@@ -41,7 +41,7 @@ func main() {
 	flag.Uint64Var(&o.seeds, "seeds", 3, "`number` of rounds, each with the next seed")
 	flag.StringVar(&o.only, "only", "", "`pattern` of the names of the scenarios to run")
 	flag.BoolVar(&o.list, "list", false, "list the scenarios")
-	flag.StringVar(&o.outDir, "out", "chaos-report", "`directory` for index.html, report.json and the trace of each scenario")
+	flag.StringVar(&o.outDir, "out", "chaos-report", "`directory` for report.json and the trace of each scenario")
 	flag.IntVar(&o.scale, "scale", 1, "multiplies pods, floor, clients and the duration of a storm")
 	flag.DurationVar(&o.soak, "soak", 0, "`duration` of the soak; 0 means 30m if -only selects nothing else, otherwise 2m")
 	flag.DurationVar(&o.outage, "outage", 0, "`duration` of the outages in the scenarios core-outage; 0 means 5m for the rollout and at most 30s for the storms")

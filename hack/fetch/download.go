@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path"
 	"strings"
 	"time"
 )
@@ -22,23 +23,16 @@ const (
 
 // client downloads files.
 type client struct {
-	mirror   string // empty: the sites themselves
-	http     *http.Client
-	stall    time.Duration
-	out      io.Writer // for progress
-	terminal bool
-	now      func() time.Time
+	mirror string // empty: the sites themselves
+	http   *http.Client
+	stall  time.Duration
 }
 
-func newClient(mirror string, out *os.File) *client {
+func newClient(mirror string) *client {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.DialContext = (&net.Dialer{Timeout: connectTimeout}).DialContext
 	transport.TLSHandshakeTimeout, transport.ResponseHeaderTimeout = connectTimeout, connectTimeout
-	info, err := out.Stat()
-	return &client{
-		mirror: strings.TrimSuffix(mirror, "/"), http: &http.Client{Transport: transport}, stall: stallTimeout, out: out,
-		terminal: err == nil && info.Mode()&os.ModeCharDevice != 0, now: time.Now,
-	}
+	return &client{mirror: strings.TrimSuffix(mirror, "/"), http: &http.Client{Transport: transport}, stall: stallTimeout}
 }
 
 // address returns where a file is downloaded from.
@@ -50,7 +44,7 @@ func (c *client) address(url string) string {
 }
 
 // download writes a file, and returns its SHA-256 sum in hexadecimal.
-func (c *client) download(ctx context.Context, url, name string, to io.Writer) (string, error) {
+func (c *client) download(ctx context.Context, url string, to io.Writer) (string, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.address(url), nil)
@@ -65,20 +59,29 @@ func (c *client) download(ctx context.Context, url, name string, to io.Writer) (
 	if response.StatusCode != http.StatusOK {
 		return "", fmt.Errorf("%s: %s", c.address(url), response.Status)
 	}
+	fmt.Fprintf(os.Stderr, "    %s: %s\n", path.Base(url), size(response.ContentLength))
 	stalled := time.AfterFunc(c.stall, func() { cancel(fmt.Errorf("no data for %s", c.stall)) })
 	defer stalled.Stop()
-	sum, p := sha256.New(), newProgress(c, name, response.ContentLength)
-	_, err = io.Copy(io.MultiWriter(to, sum, p), readerFunc(func(b []byte) (int, error) {
+	sum := sha256.New()
+	_, err = io.Copy(io.MultiWriter(to, sum), readerFunc(func(b []byte) (int, error) {
 		stalled.Reset(c.stall)
 		return response.Body.Read(b)
 	}))
 	if cause := context.Cause(ctx); err != nil && cause != nil {
 		err = cause
 	}
-	if p.end(); err != nil {
+	if err != nil {
 		return "", fmt.Errorf("%s: %w", c.address(url), err)
 	}
 	return hex.EncodeToString(sum.Sum(nil)), nil
+}
+
+// size returns a number of bytes as text. A site may not send it: it is -1 then.
+func size(bytes int64) string {
+	if bytes < 0 {
+		return "unknown size"
+	}
+	return fmt.Sprintf("%.1f MiB", float64(bytes)/(1<<20))
 }
 
 type readerFunc func([]byte) (int, error)

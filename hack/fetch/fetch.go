@@ -50,7 +50,7 @@ func (c *client) fetch(ctx context.Context, r release, url, want, folder string)
 	}
 	defer func() { _ = os.Remove(part.Name()) }()
 	defer part.Close()
-	got, err := c.download(ctx, url, path.Base(url), part)
+	got, err := c.download(ctx, url, part)
 	switch {
 	case err != nil:
 		return err

@@ -223,7 +223,7 @@ func TestUpdateSums(t *testing.T) {
 			}
 		}
 	}
-	client := newClient(site(t, files).URL, os.Stderr)
+	client := newClient(site(t, files).URL)
 	if err := updateSums(t.Context(), client, tools); err != nil {
 		t.Fatal(err)
 	}
@@ -259,11 +259,11 @@ func TestSilentSite(t *testing.T) {
 	}))
 	defer server.Close()
 	defer close(release)
-	c := newClient(server.URL, os.Stderr)
+	c := newClient(server.URL)
 	c.stall = 50 * time.Millisecond
 	c.http.Transport.(*http.Transport).ResponseHeaderTimeout = 50 * time.Millisecond
 	for url, want := range map[string]string{"https://nothing": "timeout awaiting response headers", "https://half": "no data for 50ms"} {
-		if _, err := c.download(context.Background(), url, "etcd", &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := c.download(context.Background(), url, &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %s", url, err, want)
 		}
 	}

@@ -34,7 +34,7 @@ func run(update bool, arguments []string) error {
 	defer stop()
 	const tools = "hack/tools"
 	mirror := os.Getenv(mirrorVariable)
-	c := newClient(mirror, os.Stderr)
+	c := newClient(mirror)
 	switch {
 	case mirror == "off":
 		return fmt.Errorf("%s is off", mirrorVariable)

@@ -68,10 +68,10 @@ func updateSums(ctx context.Context, c *client, tools string) error {
 // sum returns the published sum of a file. If the project publishes none, it computes the sum of what the site sends.
 func (c *client) sum(ctx context.Context, url, published string) (string, error) {
 	if published == "" {
-		return c.download(ctx, url, path.Base(url), io.Discard)
+		return c.download(ctx, url, io.Discard)
 	}
 	var text strings.Builder
-	if _, err := c.download(ctx, published, path.Base(published), &text); err != nil {
+	if _, err := c.download(ctx, published, &text); err != nil {
 		return "", err
 	}
 	sum := strings.TrimSpace(text.String())

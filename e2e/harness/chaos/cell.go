@@ -64,7 +64,7 @@ func (p *play) beginHistories(ctx context.Context) error {
 func (p *play) evidence(ctx context.Context) (Evidence, error) {
 	ctx, cancel := context.WithTimeout(ctx, waitTimeout)
 	defer cancel()
-	evidence := Evidence{Floor: p.floor, Requests: p.journal.Requests(), Outages: p.outages}
+	evidence := Evidence{Floor: p.floor, Requests: p.journal.Requests(), Outages: p.outages, FaultBegan: p.faultBegan, FaultEnded: p.faultEnded}
 	for _, h := range p.histories {
 		if err := h.end(ctx, p.app.Namespace); err != nil {
 			return Evidence{}, err

@@ -22,21 +22,15 @@ func (p *play) allCells() (cells []int) {
 
 // freezeCore suspends the core's API server: connections stay open, and no request is answered.
 func freezeCore(p *play) ([]int, func(context.Context) error, error) {
-	faults, err := faultsOf(p.stage.Core)
-	if err != nil {
-		return nil, nil, err
-	}
-	end := func(context.Context) error { return faults.Thaw(federation.APIServer) }
-	return p.allCells(), end, faults.Freeze(federation.APIServer)
+	core := p.stage.Core
+	end := func(context.Context) error { return core.Thaw(federation.APIServer) }
+	return p.allCells(), end, core.Freeze(federation.APIServer)
 }
 
 func killCore(p *play) ([]int, func(context.Context) error, error) {
-	faults, err := faultsOf(p.stage.Core)
-	if err != nil {
-		return nil, nil, err
-	}
-	end := func(ctx context.Context) error { return faults.Restart(ctx, federation.APIServer) }
-	return p.allCells(), end, faults.Kill(federation.APIServer)
+	core := p.stage.Core
+	end := func(ctx context.Context) error { return core.Restart(ctx, federation.APIServer) }
+	return p.allCells(), end, core.Kill(federation.APIServer)
 }
 
 // stallAll holds all data between the cells and the core. It arrives at the end of the outage, so that old requests are applied then.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
@@ -29,11 +28,6 @@ type OutageResult struct {
 	RejoinSeconds *float64 `json:"rejoinSeconds,omitempty"`
 	// RolloutCompletes reports whether all rollouts and drains were complete before the return of the core.
 	RolloutCompletes *bool `json:"rolloutCompletes,omitempty"`
-	// CellsDeleted counts the outages that began while a deleted Cell left, or when it had left. StaleCells and DomainsLost count the cells that
-	// were discounted as stale, and those whose pods were lost as a domain, in an outage.
-	CellsDeleted int `json:"cellsDeleted,omitempty"`
-	StaleCells   int `json:"staleCells,omitempty"`
-	DomainsLost  int `json:"domainsLost,omitempty"`
 }
 
 func newOutageResult(scenario Scenario) *OutageResult {
@@ -42,29 +36,6 @@ func newOutageResult(scenario Scenario) *OutageResult {
 		r.RolloutCompletes = new(bool)
 	}
 	return r
-}
-
-// String describes what is known.
-func (r *OutageResult) String() string {
-	var parts []string
-	if s := r.FirstLocalAdmissionSeconds; s != nil {
-		parts = append(parts, fmt.Sprintf("all cells had admitted a removal %.1f s after the loss of the core", *s))
-	}
-	if s := r.RejoinSeconds; s != nil {
-		parts = append(parts, fmt.Sprintf("a cell used the budget of another one %.1f s after its return", *s))
-	}
-	if c := r.RolloutCompletes; c != nil {
-		parts = append(parts, map[bool]string{true: "all rollouts and drains were complete before its return", false: "a rollout or a drain was not complete"}[*c])
-	}
-	for _, played := range []struct {
-		outages int
-		with    string
-	}{{r.CellsDeleted, "with a deleted Cell"}, {r.StaleCells, "with a stale cell"}, {r.DomainsLost, "with a lost domain"}} {
-		if played.outages > 0 {
-			parts = append(parts, fmt.Sprintf("%d outages %s", played.outages, played.with))
-		}
-	}
-	return strings.Join(parts, "; ")
 }
 
 // stormWithoutCore lets the storm continue while cells have lost the core, and new pods add budget in all cells. Before the core returns, one
@@ -76,7 +47,7 @@ func stormWithoutCore(lose coreLoss) fault {
 			return err
 		}
 		lost := time.Since(p.start)
-		if err := p.supplyFor(ctx, p.outage(shortOutage), p.stage.Cells); err != nil {
+		if err := p.supplyFor(ctx, p.outage(shortOutage)); err != nil {
 			return err
 		}
 		p.pauseLock.Lock()
@@ -96,10 +67,10 @@ func stormWithoutCore(lose coreLoss) fault {
 	}
 }
 
-// supplyFor deploys a few pods at intervals, for that long.
-func (p *play) supplyFor(ctx context.Context, long time.Duration, cells []storm.Cell) error {
+// supplyFor deploys a few pods in all cells at intervals, for that long.
+func (p *play) supplyFor(ctx context.Context, long time.Duration) error {
 	for over := time.Now().Add(long); time.Now().Before(over); {
-		if err := errors.Join(p.supply(ctx, p.plan.size().surplus, cells), p.waitBetween(ctx, supplyPause/2, supplyPause)); err != nil {
+		if err := errors.Join(p.supply(ctx, p.plan.size().surplus, p.stage.Cells), p.waitBetween(ctx, supplyPause/2, supplyPause)); err != nil {
 			return err
 		}
 	}

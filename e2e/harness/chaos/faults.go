@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
 )
 
 // fault runs in the middle of a storm and returns when it has ended.
@@ -23,7 +24,7 @@ func (p *play) waitBetween(ctx context.Context, least, most time.Duration) error
 
 func (p *play) webhook() string { return webhooks()[p.random.IntN(2)] }
 
-func (p *play) worker() federation.Cluster {
+func (p *play) worker() *local.Cluster {
 	return p.stage.Workers[p.random.IntN(len(p.stage.Workers))]
 }
 
@@ -95,12 +96,9 @@ func replaceAggregator(ctx context.Context, p *play) error {
 }
 
 // restart kills a component of a cluster, and starts it again after a while.
-func restart(component federation.Component, cluster func(*play) federation.Cluster, least, most time.Duration) fault {
+func restart(component federation.Component, cluster func(*play) *local.Cluster, least, most time.Duration) fault {
 	return func(ctx context.Context, p *play) error {
-		faults, err := faultsOf(cluster(p))
-		if err != nil {
-			return err
-		}
+		faults := cluster(p)
 		if err := faults.Kill(component); err != nil {
 			return err
 		}
@@ -113,11 +111,7 @@ func restart(component federation.Component, cluster func(*play) federation.Clus
 
 // stopCore stops the core's API server until all earlier admissions have taken effect, and longer.
 func stopCore(ctx context.Context, p *play) error {
-	faults, err := faultsOf(p.stage.Core)
-	if err != nil {
-		return err
-	}
-	if err := faults.Kill(federation.APIServer); err != nil {
+	if err := p.stage.Core.Kill(federation.APIServer); err != nil {
 		return err
 	}
 	end := p.beginOutage("the core was unreachable")
@@ -125,7 +119,7 @@ func stopCore(ctx context.Context, p *play) error {
 		return err
 	}
 	end()
-	return faults.Restart(ctx, federation.APIServer)
+	return p.stage.Core.Restart(ctx, federation.APIServer)
 }
 
 // beginOutage begins a time in which no webhook can reserve, so no pod may be removed. The returned function ends it.
@@ -134,6 +128,6 @@ func (p *play) beginOutage(description string) (end func()) {
 	return func() { p.outages = append(p.outages, Outage{What: description, From: from, To: time.Since(p.start)}) }
 }
 
-func core(p *play) federation.Cluster { return p.stage.Core }
+func core(p *play) *local.Cluster { return p.stage.Core }
 
-func worker(p *play) federation.Cluster { return p.worker() }
+func worker(p *play) *local.Cluster { return p.worker() }

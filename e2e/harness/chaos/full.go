@@ -31,7 +31,7 @@ func limitCore(cluster federation.ClusterSpec) []string {
 // fillCore fills the core's etcd until it accepts no more writes, as a full disk or an etcd without compaction does. Later it frees space
 // as the documentation of etcd states.
 func fillCore(ctx context.Context, p *play) error {
-	etcd, err := dialEtcd(p.stage.Core)
+	etcd, err := p.stage.Core.DialEtcd()
 	if err != nil {
 		return err
 	}

@@ -2,46 +2,16 @@ package chaos
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/zap"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes/scheme"
-
-	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
 )
 
 // keepHistory returns the arguments of API servers that never compact their etcd: a history with a gap proves nothing.
 func keepHistory() []string { return []string{"--etcd-compaction-interval=0"} }
-
-// etcdAccess is a cluster whose etcd can be read directly, below its API server, and restored.
-type etcdAccess interface {
-	EtcdAccess() (endpoint string, config *tls.Config, err error)
-	RestoreEtcd(ctx context.Context, backup string, bump uint64) error
-}
-
-// dialEtcd connects to the etcd of a cluster.
-func dialEtcd(cluster federation.Cluster) (*clientv3.Client, error) {
-	access, ok := cluster.(etcdAccess)
-	if !ok {
-		return nil, fmt.Errorf("no access to the etcd of cluster %s", cluster.Name())
-	}
-	endpoint, config, err := access.EtcdAccess()
-	if err != nil {
-		return nil, err
-	}
-	client, err := clientv3.New(clientv3.Config{
-		Endpoints: []string{endpoint}, TLS: config, DialTimeout: 5 * time.Second, Logger: zap.NewNop(),
-		DialKeepAliveTime: 2 * time.Second, DialKeepAliveTimeout: 2 * time.Second,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("connect to the etcd of cluster %s: %w", cluster.Name(), err)
-	}
-	return client, nil
-}
 
 // podsKey returns the etcd prefix of the pods of a namespace.
 func podsKey(namespace string) string { return "/registry/pods/" + namespace + "/" }

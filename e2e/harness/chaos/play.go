@@ -72,7 +72,6 @@ type play struct {
 	extraPods       int           // pods that are deployed after the fault, in addition to the surplus
 	coreBackup      string        // taken by beforeStorm, if the scenario needs one
 	supplies        int           // how many times supply deployed pods
-	supplied        []storm.Cell  // the cells that get new pods after the fault
 	outageResult    *OutageResult // nil unless the cells have shares
 	faultBegan      time.Duration
 	faultEnded      time.Duration
@@ -85,7 +84,7 @@ func (s *Stage) Play(ctx context.Context, scenario Scenario, plan Plan) (Result,
 	p := &play{
 		stage: s, plan: plan, scenario: scenario,
 		random: rand.New(rand.NewPCG(plan.Seed, scenario.hash())),
-		app:    storm.Application{Namespace: scenario.namespace(plan.Seed), Name: application}, supplied: s.Cells,
+		app:    storm.Application{Namespace: scenario.namespace(plan.Seed), Name: application},
 	}
 	p.app.Pods, p.floor = scenario.size(plan)
 	p.attacks = &attacks{scope: p.app.Scope(s.Cells), pauseLock: &p.pauseLock}
@@ -138,7 +137,7 @@ func (p *play) prepare(ctx context.Context) error {
 	if err := poll(ctx, p.checkStatus); err != nil {
 		return err
 	}
-	if p.scenario.shares && !p.scenario.spread {
+	if p.scenario.shares {
 		if err := poll(ctx, p.checkShares); err != nil {
 			return err
 		}
@@ -180,11 +179,8 @@ func (p *play) judge(ctx context.Context, result *Result) error {
 	if p.scenario.reviewed && result.Unreviewed > 0 {
 		result.Illegal = append(result.Illegal, fmt.Sprintf("%d requests were refused because the API server could not call a webhook", result.Unreviewed))
 	}
-	var written error
-	result.Files, written = timeline{
-		name: p.scenario.Name, seed: p.plan.Seed, evidence: evidence, judgement: judgement, faultBegan: p.faultBegan, faultEnded: p.faultEnded,
-	}.write(p.plan.Traces)
-	return errors.Join(err, written)
+	result.Trace = fmt.Sprintf("%s-%d.txt", slug(p.scenario.Name), p.plan.Seed)
+	return evidence.write(p.plan.Traces, result.Trace)
 }
 
 // recovered returns the seconds from the end of the fault until recovery. Recovery is a removal that was both requested and stored after

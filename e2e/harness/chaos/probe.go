@@ -1,20 +1,14 @@
 package chaos
 
 import (
-	"bytes"
 	"context"
-	"crypto/tls"
-	"encoding/json"
 	"fmt"
-	"net/http"
-	"time"
 
-	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/install"
 )
 
 // probe is a protector that selects no existing pod, so that its floor is never met.
@@ -38,60 +32,17 @@ func (s *Stage) awaitWebhookCaches(ctx context.Context, namespace string) error 
 	return nil
 }
 
-// checkWebhookHasProtectors asks one webhook, as a dry run, if a pod of the probe may be removed. It returns an error unless the webhook denies.
+// checkWebhookHasProtectors returns an error unless a webhook denies the removal of a pod of the probe.
 func (s *Stage) checkWebhookHasProtectors(ctx context.Context, address, namespace string) error {
 	pod := corev1.Pod{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: probe, UID: probe, Labels: map[string]string{"app": probe}},
 		Spec:       corev1.PodSpec{NodeName: "node"},
 	}
 	pod.Status.Phase = corev1.PodRunning
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
-	object, err := json.Marshal(pod)
-	if err != nil {
-		return err
+	answer, err := install.ReviewRemoval(ctx, address, s.Cells[0].Name, pod)
+	if err == nil && answer.Allowed {
+		err = fmt.Errorf("the webhook does not deny the probe: %+v", answer)
 	}
-	dryRun := true
-	review, err := json.Marshal(admissionv1.AdmissionReview{
-		TypeMeta: metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "AdmissionReview"},
-		Request: &admissionv1.AdmissionRequest{
-			UID: probe, Kind: metav1.GroupVersionKind{Version: "v1", Kind: "Pod"}, Namespace: namespace, Name: probe,
-			Resource: metav1.GroupVersionResource{Version: "v1", Resource: "pods"}, Operation: admissionv1.Delete,
-			OldObject: runtime.RawExtension{Raw: object}, DryRun: &dryRun,
-		},
-	})
-	if err != nil {
-		return err
-	}
-	answer, err := sendReview(ctx, fmt.Sprintf("https://%s/cells/%s/validate", address, s.Cells[0].Name), review)
-	if err != nil {
-		return err
-	}
-	if answer.Response == nil || answer.Response.Allowed {
-		return fmt.Errorf("the webhook does not deny the probe: %+v", answer.Response)
-	}
-	return nil
-}
-
-func sendReview(ctx context.Context, url string, review []byte) (*admissionv1.AdmissionReview, error) {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(review))
-	if err != nil {
-		return nil, err
-	}
-	request.Header.Set("Content-Type", "application/json")
-	// The verification of certificates is up to the API servers.
-	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // see above
-	defer transport.CloseIdleConnections()
-	response, err := (&http.Client{Transport: transport}).Do(request)
-	if err != nil {
-		return nil, err
-	}
-	defer response.Body.Close()
-	answer := &admissionv1.AdmissionReview{}
-	if err := json.NewDecoder(response.Body).Decode(answer); err != nil {
-		return nil, fmt.Errorf("decode the answer, %s: %w", response.Status, err)
-	}
-	return answer, nil
+	return err
 }

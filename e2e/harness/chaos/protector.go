@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
 )
 
 // protect creates a namespace in the core, and a protector of an application in it.
@@ -101,7 +101,7 @@ func (p *play) entry(ctx context.Context, cell string) (*v1alpha1.PodProtectorCe
 }
 
 // holder returns the leader of the aggregation of a cell.
-func (s *Stage) holder(ctx context.Context, worker federation.Cluster) (string, error) {
+func (s *Stage) holder(ctx context.Context, worker *local.Cluster) (string, error) {
 	cell := &v1alpha1.Cell{}
 	err := s.protectors.Get(ctx, client.ObjectKey{Name: worker.Name()}, cell)
 	return cell.Status.Aggregator.Holder, err

@@ -33,8 +33,8 @@ type Result struct {
 	CoreOutage *OutageResult `json:"coreOutage,omitempty"`
 	// Unreviewed counts the requests of this program that were refused because no webhook could be called.
 	Unreviewed int `json:"unreviewed"`
-	// Files is the name, without extension, of the files with the evidence and the picture.
-	Files string `json:"files,omitempty"`
+	// Trace is the name of the file with the evidence.
+	Trace string `json:"trace,omitempty"`
 	// Illegal and Error describe the failures.
 	Illegal []string `json:"illegal,omitempty"`
 	Error   string   `json:"error,omitempty"`
@@ -47,8 +47,8 @@ func (r *Result) setJudgement(j Judgement) {
 	r.OverAdmissions, r.MinAvailable, r.Dropped, r.Unreviewed = j.OverAdmissions, j.MinAvailable, j.Dropped, j.Unreviewed
 }
 
-// Recovery returns RecoverySeconds as text.
-func (r *Result) Recovery() string {
+// recovery returns RecoverySeconds as text.
+func (r *Result) recovery() string {
 	if r.RecoverySeconds < 0 {
 		return "never"
 	}
@@ -121,7 +121,7 @@ func (r *Report) Err() error {
 	return errors.Join(all...)
 }
 
-// Write writes report.json, and index.html for reading, into a folder.
+// Write writes report.json into a folder.
 func (r *Report) Write(folder string) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return fmt.Errorf("create the directory of the report: %w", err)
@@ -130,14 +130,7 @@ func (r *Report) Write(folder string) error {
 	if err != nil {
 		return err
 	}
-	page, err := r.page()
-	if err != nil {
-		return err
-	}
-	return errors.Join(
-		os.WriteFile(filepath.Join(folder, "report.json"), append(raw, '\n'), 0o600),
-		os.WriteFile(filepath.Join(folder, "index.html"), page, 0o600),
-	)
+	return os.WriteFile(filepath.Join(folder, "report.json"), append(raw, '\n'), 0o600)
 }
 
 // Table writes the results as a table.
@@ -146,11 +139,42 @@ func (r *Report) Table(out io.Writer) error {
 	_, _ = fmt.Fprintln(table, "attempted\tadmitted\tlegal\tover-admissions\tfewest\tfloor\trecovery\tseed\t  scenario")
 	for _, s := range r.Scenarios {
 		_, _ = fmt.Fprintf(table, "%d\t%d\t%d\t%d\t%d\t%d\t%s\t%d\t  %s\n", s.Attempted, s.Admitted, s.Legal, s.OverAdmissions,
-			s.MinAvailable, s.Floor, s.Recovery(), s.Seed, s.Name)
+			s.MinAvailable, s.Floor, s.recovery(), s.Seed, s.Name)
 	}
 	if err := table.Flush(); err != nil || r.Soak == nil {
 		return err
 	}
 	_, _ = fmt.Fprintln(out)
 	return r.Soak.Table(out)
+}
+
+// CoreOutages sums up all scenarios in which cells had to continue without the core. Times are the longest.
+type CoreOutages struct {
+	OverAdmissions             int      `json:"core_outage_over_admissions"`
+	RolloutCompletes           *int     `json:"core_outage_rollout_completes,omitempty"` // 1 or 0
+	FirstLocalAdmissionSeconds *float64 `json:"first_local_admission_s,omitempty"`
+	RejoinSeconds              *float64 `json:"rejoin_s,omitempty"`
+}
+
+func (o *CoreOutages) addOutage(result Result) {
+	one := result.CoreOutage
+	o.OverAdmissions += result.OverAdmissions
+	o.FirstLocalAdmissionSeconds = longest(o.FirstLocalAdmissionSeconds, one.FirstLocalAdmissionSeconds)
+	o.RejoinSeconds = longest(o.RejoinSeconds, one.RejoinSeconds)
+	if one.RolloutCompletes == nil {
+		return
+	}
+	complete := 0
+	if *one.RolloutCompletes && (o.RolloutCompletes == nil || *o.RolloutCompletes == 1) {
+		complete = 1
+	}
+	o.RolloutCompletes = &complete
+}
+
+// longest returns the longer of two times, of which nil is unknown.
+func longest(a, b *float64) *float64 {
+	if a == nil || b != nil && *b > *a {
+		return b
+	}
+	return a
 }

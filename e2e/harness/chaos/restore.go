@@ -14,6 +14,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
 )
 
 const (
@@ -46,7 +47,7 @@ func restoreWorker(bump uint64) fault {
 		if err != nil {
 			return err
 		}
-		last, err := p.restoreCell(ctx, worker, h, func() error { return restoreEtcd(ctx, worker, backup, bump) })
+		last, err := p.restoreCell(ctx, worker, h, func() error { return worker.RestoreEtcd(ctx, backup, bump) })
 		if err != nil {
 			return err
 		}
@@ -58,12 +59,8 @@ func restoreWorker(bump uint64) fault {
 }
 
 // restoreCell ends an incarnation of a worker, restores, and begins the next one. It returns the last revision of the old one.
-func (p *play) restoreCell(ctx context.Context, worker federation.Cluster, h *cellHistory, restore func() error) (int64, error) {
-	faults, err := faultsOf(worker)
-	if err != nil {
-		return 0, err
-	}
-	if err := killAllBut(faults, federation.Etcd); err != nil {
+func (p *play) restoreCell(ctx context.Context, faults *local.Cluster, h *cellHistory, restore func() error) (int64, error) {
+	if err := killAllButEtcd(faults); err != nil {
 		return 0, err
 	}
 	// A request of the killed API server may be in flight in etcd. After the restart of etcd no client writes.
@@ -87,7 +84,7 @@ func (p *play) restoreCell(ctx context.Context, worker federation.Cluster, h *ce
 	at.began = time.Since(p.start)
 	h.began = at.began
 	h.restorePoints = append(h.restorePoints, at)
-	return last, restartAllBut(ctx, faults, federation.Etcd)
+	return last, restartAllButEtcd(ctx, faults)
 }
 
 // awaitCount returns when the aggregator of a cell has written its counts after the restore to the core. Removals that were admitted
@@ -136,32 +133,19 @@ func (s *Stage) backup(ctx context.Context, etcd *clientv3.Client) (path string,
 	return file.Name(), revision, err
 }
 
-func restoreEtcd(ctx context.Context, cluster federation.Cluster, backup string, bump uint64) error {
-	access, ok := cluster.(etcdAccess)
-	if !ok {
-		return fmt.Errorf("the etcd of cluster %s cannot be restored", cluster.Name())
-	}
-	return access.RestoreEtcd(ctx, backup, bump)
-}
-
-func killAllBut(faults federation.Faults, kept federation.Component) error {
-	for _, component := range faults.Components() {
-		if component == kept {
-			continue
-		}
-		if err := faults.Kill(component); err != nil {
+// killAllButEtcd kills what writes to the etcd of a cluster, and all that reads by it.
+func killAllButEtcd(cluster *local.Cluster) error {
+	for _, component := range cluster.Components()[1:] { // etcd starts first
+		if err := cluster.Kill(component); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func restartAllBut(ctx context.Context, faults federation.Faults, kept federation.Component) error {
-	for _, component := range faults.Components() {
-		if component == kept {
-			continue
-		}
-		if err := faults.Restart(ctx, component); err != nil {
+func restartAllButEtcd(ctx context.Context, cluster *local.Cluster) error {
+	for _, component := range cluster.Components()[1:] {
+		if err := cluster.Restart(ctx, component); err != nil {
 			return err
 		}
 	}

@@ -10,13 +10,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/proxy"
 )
 
 // backUpCore backs the core up right before the storm, when all pods exist and nothing is reserved.
 func backUpCore(ctx context.Context, p *play) error {
-	etcd, err := dialEtcd(p.stage.Core)
+	etcd, err := p.stage.Core.DialEtcd()
 	if err != nil {
 		return err
 	}
@@ -25,44 +24,10 @@ func backUpCore(ctx context.Context, p *play) error {
 	return err
 }
 
-// restoreCore restores the core from a backup that was taken in the middle of the storm. The storm pauses so that nothing is in flight,
-// and continues when all cells are counted again.
-func restoreCore(ctx context.Context, p *play) error {
-	faults, err := faultsOf(p.stage.Core)
-	if err != nil {
-		return err
-	}
-	if err := backUpCore(ctx, p); err != nil {
-		return err
-	}
-	if err := p.waitBetween(ctx, 2*time.Second, 4*time.Second); err != nil {
-		return err
-	}
-	p.pauseLock.Lock()
-	defer p.pauseLock.Unlock()
-	if err := poll(ctx, p.checkStatus); err != nil {
-		return fmt.Errorf("wait for settlement before the restore: %w", err)
-	}
-	if err := p.restoreCoreEtcd(ctx, faults); err != nil {
-		return err
-	}
-	if err := restartAllBut(ctx, faults, federation.Etcd); err != nil {
-		return err
-	}
-	if err := poll(ctx, p.checkStatus); err != nil {
-		return fmt.Errorf("wait for new counts after the restore: %w", err)
-	}
-	return nil
-}
-
 // restoreCoreDuringStorm restores the core from its backup of before the storm while the storm continues. The restored core has lost all reservations
 // and the removals since, and some removals are in flight. Webhooks that watched the core must admit nothing until all cells are counted
 // again. The dice may delay the aggregators, so that the webhooks connect first.
 func restoreCoreDuringStorm(ctx context.Context, p *play) error {
-	faults, err := faultsOf(p.stage.Core)
-	if err != nil {
-		return err
-	}
 	// Once the cascade has ended all replacement of pods, the restore loses something; and some removals may be in flight.
 	if err := poll(ctx, p.checkNoPodCreation); err != nil {
 		return err
@@ -70,30 +35,30 @@ func restoreCoreDuringStorm(ctx context.Context, p *play) error {
 	if err := p.waitBetween(ctx, time.Second, 3*time.Second); err != nil {
 		return err
 	}
-	if err := p.restoreCoreEtcd(ctx, faults); err != nil {
+	if err := p.restoreCoreEtcd(ctx); err != nil {
 		return err
 	}
-	if err := p.restartCore(ctx, faults); err != nil {
+	if err := p.restartCore(ctx); err != nil {
 		return err
 	}
 	return p.waitBetween(ctx, requestTimeout+time.Second, requestTimeout+2*time.Second)
 }
 
 // restoreCoreEtcd kills all of the core except its etcd, and restores the etcd from the backup.
-func (p *play) restoreCoreEtcd(ctx context.Context, faults federation.Faults) error {
-	etcd, err := dialEtcd(p.stage.Core)
+func (p *play) restoreCoreEtcd(ctx context.Context) error {
+	etcd, err := p.stage.Core.DialEtcd()
 	if err != nil {
 		return err
 	}
 	defer func() { _ = etcd.Close() }()
-	if err := killAllBut(faults, federation.Etcd); err != nil {
+	if err := killAllButEtcd(p.stage.Core); err != nil {
 		return err
 	}
 	before, err := protectorRevision(ctx, etcd, p.app.Namespace)
 	if err != nil {
 		return err
 	}
-	if err := restoreEtcd(ctx, p.stage.Core, p.coreBackup, revisionBump); err != nil {
+	if err := p.stage.Core.RestoreEtcd(ctx, p.coreBackup, revisionBump); err != nil {
 		return err
 	}
 	if after, err := protectorRevision(ctx, etcd, p.app.Namespace); err != nil || after >= before {
@@ -120,16 +85,16 @@ func (p *play) checkNoPodCreation(ctx context.Context) error {
 }
 
 // restartCore starts the API server of the restored core, either reachable for all, or at first only for the webhooks.
-func (p *play) restartCore(ctx context.Context, faults federation.Faults) error {
+func (p *play) restartCore(ctx context.Context) error {
 	if p.random.IntN(2) == 0 {
-		return restartAllBut(ctx, faults, federation.Etcd)
+		return restartAllButEtcd(ctx, p.stage.Core)
 	}
 	for _, conn := range p.stage.coreProxies(aggregatorsOf(p)) {
 		if err := conn.Cut(proxy.Both); err != nil {
 			return err
 		}
 	}
-	if err := restartAllBut(ctx, faults, federation.Etcd); err != nil {
+	if err := restartAllButEtcd(ctx, p.stage.Core); err != nil {
 		return err
 	}
 	if err := p.waitBetween(ctx, 4*time.Second, 6*time.Second); err != nil {

@@ -62,7 +62,7 @@ func (p *play) replenish(ctx context.Context) error {
 		// An attempt whose answer was lost has created pods with its name.
 		attempt++
 		more.Instance = fmt.Sprintf("more-%d", attempt)
-		return more.DeployBare(ctx, p.supplied)
+		return more.DeployBare(ctx, p.stage.Cells)
 	})
 }
 

@@ -3,12 +3,10 @@ package chaos
 import (
 	"fmt"
 	"hash/fnv"
-	"slices"
 	"time"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
-	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
 )
 
 // Scenario is a storm with one fault in its middle.
@@ -21,25 +19,18 @@ type Scenario struct {
 	earlyCascade, lateCascade bool
 	// reviewed states that the webhooks can always be called, so that no request may be refused because they could not.
 	reviewed bool
-	// fillsDisk excludes it from systems that cannot run it.
-	fillsDisk bool
 	// shares gives each cell a share of the floor. rollout replaces the storm and its fault by rollouts and drains.
 	shares, rollout bool
-	// spread makes the protector tolerate the loss of a cell, so that no cell gets a share.
-	spread bool
 }
 
 // NeedsShares reports whether the scenario needs a stage with Shares: its cells continue without the core. It takes minutes.
 func (s Scenario) NeedsShares() bool { return s.shares }
 
-// configure sets what the cells do without the core, and which losses the protector tolerates.
+// configure sets what the cells do without the core.
 func (s Scenario) configure(spec *v1alpha1.PodProtectorSpec) {
 	spec.CoreOutage = v1alpha1.CoreOutageDeny
 	if s.shares {
 		spec.CoreOutage = v1alpha1.CoreOutageLocalShare
-	}
-	if s.spread {
-		spec.Spread = &v1alpha1.Spread{TopologyKey: v1alpha1.TopologyKeyCell, TolerateDomainLoss: true}
 	}
 }
 
@@ -53,11 +44,8 @@ func (s Scenario) pause() time.Duration {
 
 // size returns the number of pods, and the floor.
 func (s Scenario) size(plan Plan) (pods, floor int) {
-	switch {
-	case s.rollout:
+	if s.rollout {
 		return rolloutPods * plan.Scale, rolloutFloor * plan.Scale
-	case s.spread:
-		return plan.size().pods, spreadFloor * plan.Scale
 	}
 	return plan.size().pods, plan.size().floor
 }
@@ -73,14 +61,16 @@ func (s Scenario) namespace(seed uint64) string { return fmt.Sprintf("chaos-%x-%
 
 const aMinute = time.Minute
 
-// Scenarios returns all scenarios that this system can run, in the order of the run.
+// Scenarios returns all scenarios, in the order of the run.
 func Scenarios() []Scenario {
 	const short, medium = time.Second, 6 * time.Second
-	all := []Scenario{
+	storm := func(what string, lose coreLoss) Scenario {
+		return Scenario{Name: "core-outage: " + what + " during a storm", fault: stormWithoutCore(lose), shares: true}
+	}
+	return []Scenario{
 		{Name: "no fault", fault: noFault, reviewed: true},
 		{Name: "a webhook is killed", fault: killWebhook},
 		{Name: "a webhook is paused", fault: freezeWebhook},
-		{Name: "the certificates of the webhooks are rotated", fault: rotateCertificates, reviewed: true},
 		{Name: "an aggregator is killed", fault: killAggregator},
 		{Name: "an aggregator is paused, replaced, and resumed", fault: replaceAggregator},
 		{Name: "an aggregator gets the events of its cell late", fault: stallAggregator},
@@ -90,27 +80,18 @@ func Scenarios() []Scenario {
 		{Name: "the core's API server restarts", fault: restart(federation.APIServer, core, short/2, short)},
 		{Name: "the core's etcd restarts", fault: restart(federation.Etcd, core, short, 2*short)},
 		{Name: "the core's etcd is full", fault: fillCore},
-		{Name: "the disk of the core's etcd is full", fault: fillDisk, fillsDisk: true},
 		{Name: "the core is unreachable for some seconds", fault: restart(federation.APIServer, core, medium, medium+2*short)},
 		{Name: "the core is unreachable for a minute", fault: stopCore},
-		{Name: "the core is restored from a backup while the storm pauses", fault: restoreCore, lateCascade: true},
 		{Name: "the core is restored from a backup during the storm", beforeStorm: backUpCore, fault: restoreCoreDuringStorm, earlyCascade: true},
-		{Name: "protectors are erased from the core's etcd", fault: eraseProtectors},
 		{Name: "a worker's API server restarts", fault: restart(federation.APIServer, worker, short, 3*short)},
 		{Name: "a worker's etcd restarts", fault: restart(federation.Etcd, worker, short, 3*short)},
 		{Name: "a worker is restored from a backup, and its revisions decrease", fault: restoreWorker(0)},
 		{Name: "a worker is restored from a backup, and its revisions continue", fault: restoreWorker(revisionBump)},
+
+		storm("the core's API server is paused", freezeCore),
+		storm("the core's API server is killed", killCore),
+		storm("the connections of all cells stall", stallAll),
+		storm("one cell is cut off", cutOffOne),
+		{Name: "core-outage: the core's API server is killed during a rollout and drains", shares: true, rollout: true},
 	}
-	storm := func(what string, lose coreLoss) Scenario {
-		return Scenario{Name: "core-outage: " + what + " during a storm", fault: stormWithoutCore(lose), shares: true}
-	}
-	all = append(all,
-		storm("the core's API server is paused", freezeCore), storm("the core's API server is killed", killCore),
-		storm("the connections of all cells stall", stallAll), storm("one cell is cut off", cutOffOne),
-		Scenario{Name: "core-outage: a Cell is deleted during a storm", fault: stormWithoutCell, shares: true},
-		Scenario{Name: "core-outage: a cell is stale during a storm", fault: stormWithStaleCell, shares: true},
-		Scenario{Name: "core-outage: a domain is lost during a storm", fault: loseDomain, shares: true, spread: true},
-		Scenario{Name: "core-outage: the core's API server is killed during a rollout and drains", shares: true, rollout: true},
-	)
-	return slices.DeleteFunc(all, func(s Scenario) bool { return s.fillsDisk && !local.CanFillDisks })
 }

@@ -90,9 +90,7 @@ func (s *soak) play(ctx context.Context, lane int, seed uint64) {
 		return
 	}
 	if err == nil && result.Err() == nil {
-		for _, extension := range []string{".txt", ".svg"} { // there would be hundreds
-			err = errors.Join(err, os.Remove(filepath.Join(plan.Traces, result.Files+extension)))
-		}
+		err = os.Remove(filepath.Join(plan.Traces, result.Trace)) // there would be hundreds
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: scenario.namespace(seed)}}
 		err = errors.Join(err, client.IgnoreNotFound(s.stage.protectors.Delete(ctx, namespace)))
 	}

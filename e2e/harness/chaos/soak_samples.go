@@ -67,7 +67,7 @@ func (s *soak) startSampling(ctx context.Context) error {
 
 // sampleUntil takes samples until ctx ends. Their failure ends the soak.
 func (s *soak) sampleUntil(ctx context.Context, pause time.Duration) {
-	core, err := dialEtcd(s.stage.Core)
+	core, err := s.stage.Core.DialEtcd()
 	if err != nil {
 		s.add(Result{}, err)
 		return

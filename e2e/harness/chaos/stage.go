@@ -3,7 +3,6 @@ package chaos
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path/filepath"
 	"slices"
 	"time"
@@ -31,8 +30,8 @@ const (
 // Stage is a federation with Breakwater beside it, on which scenarios run one after the other.
 type Stage struct {
 	Breakwater *install.Installation
-	Core       federation.Cluster
-	Workers    []federation.Cluster
+	Core       *local.Cluster
+	Workers    []*local.Cluster
 	Cells      []storm.Cell
 
 	federation *local.Federation
@@ -86,7 +85,7 @@ func OpenStage(ctx context.Context, options StageOptions) (*Stage, error) {
 func forgetEvents() []string { return []string{"--event-ttl=20s", "--lease-reuse-duration-seconds=10"} }
 
 func (s *Stage) open(ctx context.Context, options StageOptions) error {
-	s.Core, s.Workers = s.federation.Cores()[0], s.federation.Workers()
+	s.Core, s.Workers = s.federation.Members[0], s.federation.Members[1:] // the topology lists the core first
 	var err error
 	if s.protectors, err = install.Client(s.Core); err != nil {
 		return err
@@ -96,7 +95,7 @@ func (s *Stage) open(ctx context.Context, options StageOptions) error {
 		if err != nil {
 			return err
 		}
-		etcd, err := dialEtcd(worker)
+		etcd, err := worker.DialEtcd()
 		if err != nil {
 			return err
 		}
@@ -110,7 +109,7 @@ func (s *Stage) open(ctx context.Context, options StageOptions) error {
 		return err
 	}
 	s.Breakwater, err = install.Start(ctx, install.Options{
-		Program: options.Program, Dir: options.Dir, Cores: s.federation.Cores(), Workers: s.Workers,
+		Program: options.Program, Dir: options.Dir, Cores: s.federation.Cores(), Workers: s.federation.Workers(),
 		AdmissionDeadline: admissionDeadline, Kubeconfig: s.kubeconfig, Metrics: true, Shares: options.Shares,
 		AggregatorArguments: []string{"--lease-duration=" + leaseDuration.String()},
 	})
@@ -125,12 +124,8 @@ func webhooks() []string { return []string{install.WebhookName(0), install.Webho
 
 // putProxies puts one proxy between each webhook and the core, and two at each aggregator: to the core and to its cell.
 func (s *Stage) putProxies(ctx context.Context) error {
-	put := func(component string, cluster federation.Cluster) error {
-		faults, err := faultsOf(cluster)
-		if err != nil {
-			return err
-		}
-		s.proxies[connection{component, cluster.Name()}], err = faults.Proxy(ctx)
+	put := func(component string, cluster *local.Cluster) (err error) {
+		s.proxies[connection{component, cluster.Name()}], err = cluster.Proxy(ctx)
 		return err
 	}
 	for _, webhook := range webhooks() {
@@ -139,7 +134,7 @@ func (s *Stage) putProxies(ctx context.Context) error {
 		}
 	}
 	for _, worker := range s.Workers {
-		for _, cluster := range []federation.Cluster{s.Core, worker} {
+		for _, cluster := range []*local.Cluster{s.Core, worker} {
 			if err := put(s.aggregator(worker), cluster); err != nil {
 				return err
 			}
@@ -155,16 +150,8 @@ func (s *Stage) kubeconfig(component string, cluster federation.Cluster) string 
 	return cluster.Kubeconfig()
 }
 
-func (s *Stage) aggregator(worker federation.Cluster) string {
+func (s *Stage) aggregator(worker *local.Cluster) string {
 	return install.AggregatorName(s.Core.Name(), worker.Name())
-}
-
-func faultsOf(cluster federation.Cluster) (federation.Faults, error) {
-	faults, ok := cluster.(federation.Faults)
-	if !ok {
-		return nil, fmt.Errorf("cluster %s does not support faults", cluster.Name())
-	}
-	return faults, nil
 }
 
 // deaths returns the components that have exited by themselves since the last call.

@@ -2,7 +2,6 @@ package chaos
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -30,7 +29,7 @@ func (e Evidence) trace() []byte {
 	}
 	slices.SortStableFunc(lines, func(a, b line) int { return cmp.Compare(a.at, b.at) })
 	var text strings.Builder
-	fmt.Fprintf(&text, "floor %d\n", e.Floor)
+	fmt.Fprintf(&text, "floor %d, fault from %.1f s to %.1f s\n", e.Floor, e.FaultBegan.Seconds(), e.FaultEnded.Seconds())
 	for _, truth := range e.Truths {
 		fmt.Fprintf(&text, "%s begins with %d available pods\n", truth.Cell, len(truth.Baseline))
 	}
@@ -44,16 +43,12 @@ func span(from, to time.Duration) string {
 	return fmt.Sprintf("%9.4f..%9.4f", from.Seconds(), to.Seconds())
 }
 
-// write writes the evidence of a scenario and its picture to files for reading. It returns their name without extension.
-func (t timeline) write(folder string) (name string, err error) {
+// write writes the trace to a file of a folder.
+func (e Evidence) write(folder, name string) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return "", fmt.Errorf("create the directory of traces: %w", err)
+		return fmt.Errorf("create the directory of traces: %w", err)
 	}
-	name = fmt.Sprintf("%s-%d", slug(t.name), t.seed)
-	return name, errors.Join(
-		os.WriteFile(filepath.Join(folder, name+".txt"), t.evidence.trace(), 0o600),
-		os.WriteFile(filepath.Join(folder, name+".svg"), []byte(t.chart().SVG()), 0o600),
-	)
+	return os.WriteFile(filepath.Join(folder, name), e.trace(), 0o600)
 }
 
 // slug converts the name of a scenario to a file name.

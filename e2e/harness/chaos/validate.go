@@ -15,6 +15,8 @@ type Evidence struct {
 	Requests []RemovalRequest
 	// Outages are times in which nothing could be reserved.
 	Outages []Outage
+	// FaultBegan and FaultEnded are the times of the fault.
+	FaultBegan, FaultEnded time.Duration
 }
 
 // Outage is a time in which nothing could be reserved. So no pod may be removed once every request that was in flight has ended.
@@ -36,8 +38,6 @@ type Judgement struct {
 	Unreviewed int
 	// Illegal describes each admission that no order explains, and each removal in a silence.
 	Illegal []string
-	// Timeline is the number of available pods in the order that was judged.
-	Timeline []storm.Point
 }
 
 // Validate judges the evidence. If no pod becomes available in a storm, the total only falls in any order of the cells, so each count is
@@ -58,11 +58,9 @@ func Validate(evidence Evidence) Judgement {
 	}
 	verdict := storm.Judge(record, evidence.Floor)
 	judgement.Removals, judgement.OverAdmissions, judgement.MinAvailable = verdict.Removals, verdict.OverAdmissions, verdict.MinAvailable
-	ruling := checkHistory(budget, operationsOf(evidence.Requests, evidence.Truths))
-	judgement.Admitted, judgement.Illegal = ruling.admitted, ruling.illegal
+	judgement.Admitted, judgement.Illegal = illegal(budget, operationsOf(evidence.Requests, evidence.Truths))
 	judgement.Illegal = append(judgement.Illegal, evidence.outageViolations()...)
-	judgement.Legal = ruling.admitted - len(judgement.Illegal)
-	judgement.Timeline = verdict.Timeline
+	judgement.Legal = judgement.Admitted - len(judgement.Illegal)
 	for _, ask := range evidence.Requests {
 		if strings.Contains(ask.Error, webhookNotCalled) {
 			judgement.Unreviewed++

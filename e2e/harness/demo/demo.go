@@ -5,14 +5,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
 
-	"github.com/breakwater-k8s/breakwater/e2e/harness/demo/live"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/demo/report"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
@@ -39,8 +40,10 @@ const (
 // demo is one demonstration.
 type demo struct {
 	options Options
-	display *live.Display
+	out     io.Writer
 	log     logr.Logger
+	// printing serializes the lines of output.
+	printing sync.Mutex
 	// dir holds logs and kubeconfigs.
 	dir        string
 	federation *local.Federation
@@ -54,7 +57,7 @@ type demo struct {
 
 // Run runs the demonstration and writes its report. The error is ErrFloorBroken or ErrStormTooWeak if it ran to its end and did
 // not show what it should.
-func Run(ctx context.Context, options Options, display *live.Display) (err error) {
+func Run(ctx context.Context, options Options, out io.Writer) (err error) {
 	if err := options.Validate(); err != nil {
 		return err
 	}
@@ -62,7 +65,7 @@ func Run(ctx context.Context, options Options, display *live.Display) (err error
 	if err != nil {
 		return err
 	}
-	d := &demo{options: options, display: display}
+	d := &demo{options: options, out: out}
 	if d.dir, err = os.MkdirTemp("", "breakwater-demo-"); err != nil {
 		return fmt.Errorf("create a directory for logs: %w", err)
 	}
@@ -123,7 +126,7 @@ func (d *demo) runBoth(ctx context.Context) error {
 
 func (d *demo) startFederation(ctx context.Context, topology *federation.Topology) error {
 	began := time.Now()
-	d.display.Printf("Starting the federation: a core and two worker clusters, real control planes on this machine.")
+	d.printf("Starting the federation: a core and two worker clusters, real control planes on this machine.")
 	f, err := local.Start(ctx, topology, local.Options{
 		Binaries: d.options.Binaries, Dir: d.federationDir(), Log: d.log,
 	})
@@ -153,13 +156,12 @@ func (d *demo) startFederation(ctx context.Context, topology *federation.Topolog
 	for _, cell := range d.cells {
 		d.report.Cells = append(d.report.Cells, cell.Name)
 	}
-	d.display.Printf("Federation usable after %.1f s.", time.Since(began).Seconds())
+	d.printf("Federation usable after %.1f s.", time.Since(began).Seconds())
 	return nil
 }
 
 // stop ends everything that runs. Logs stay if they may explain an error.
 func (d *demo) stop(ctx context.Context, outcome error) error {
-	d.display.Close()
 	if d.breakwater != nil {
 		d.breakwater.Stop()
 	}
@@ -172,7 +174,7 @@ func (d *demo) stop(ctx context.Context, outcome error) error {
 	interrupted := errors.Is(outcome, context.Canceled)
 	_, missing := os.Stat(d.federationDir())
 	if missing == nil && ((outcome != nil && !interrupted) || err != nil) {
-		d.display.Printf("Logs are in %s.", d.dir)
+		d.printf("Logs are in %s.", d.dir)
 		return err
 	}
 	return errors.Join(err, os.RemoveAll(d.dir))

@@ -15,22 +15,18 @@ func (d *demo) finish() error {
 	if err != nil {
 		return fmt.Errorf("render the report: %w", err)
 	}
-	page, err := d.report.HTML()
-	if err != nil {
-		return err
-	}
 	if err := os.MkdirAll(d.options.ReportDir, 0o755); err != nil {
 		return fmt.Errorf("--report-dir: %w", err)
 	}
 	for name, content := range map[string][]byte{
-		"report.json": raw, "report.html": page, "timeline.svg": []byte(d.report.SVG()),
+		"report.json": raw, "timeline.svg": []byte(d.report.SVG()),
 	} {
 		if err := os.WriteFile(filepath.Join(d.options.ReportDir, name), content, 0o644); err != nil {
 			return fmt.Errorf("--report-dir: %w", err)
 		}
 	}
-	d.display.Printf("\n%s\n%s\nThe report is in %s: report.html, report.json, timeline.svg.",
-		d.report.Table(), d.report.Outcome(), d.options.ReportDir)
+	d.printf("\n%s\nThe first denial: %s\n\n%s\nThe report is in %s: report.json and timeline.svg.",
+		d.report.Table(), d.report.Protected.Refusal, d.report.Outcome(), d.options.ReportDir)
 	return nil
 }
 
@@ -40,7 +36,7 @@ func (d *demo) waitForInterrupt(ctx context.Context) error {
 	if !ok {
 		kubectl = "kubectl"
 	}
-	d.display.Printf(`
+	d.printf(`
 Everything still runs. In another terminal:
 
   export KUBECONFIG=%s

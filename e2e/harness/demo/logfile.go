@@ -12,7 +12,7 @@ import (
 )
 
 // openLog redirects the logs of the federation and of the client libraries to a file. On the terminal they would disrupt the
-// display.
+// output.
 func (d *demo) openLog() (*os.File, error) {
 	file, err := os.Create(filepath.Join(d.dir, "demo.log"))
 	if err != nil {

@@ -19,7 +19,7 @@ const (
 
 // unprotected runs the storm on an application without protection.
 func (d *demo) unprotected(ctx context.Context) (report.Run, error) {
-	d.display.Printf("\n1. Without Breakwater")
+	d.printf("\n1. Without Breakwater")
 	app := storm.Application{Namespace: "unprotected", Name: application, Pods: d.options.Pods}
 	if err := d.deploy(ctx, app, d.options.Pods); err != nil {
 		return report.Run{}, err
@@ -27,7 +27,7 @@ func (d *demo) unprotected(ctx context.Context) (report.Run, error) {
 	if err := d.createSource(ctx, app); err != nil {
 		return report.Run{}, err
 	}
-	r, err := d.storm(ctx, app, "without Breakwater")
+	r, err := d.storm(ctx, app)
 	if err != nil {
 		return report.Run{}, err
 	}
@@ -37,7 +37,7 @@ func (d *demo) unprotected(ctx context.Context) (report.Run, error) {
 // protected starts Breakwater and runs the storm on a protected application. Then it deploys the application again to show that
 // the budget recovers.
 func (d *demo) protected(ctx context.Context) (report.Run, error) {
-	d.display.Printf("\n2. With Breakwater")
+	d.printf("\n2. With Breakwater")
 	if err := d.startBreakwater(ctx); err != nil {
 		return report.Run{}, err
 	}
@@ -50,7 +50,7 @@ func (d *demo) protected(ctx context.Context) (report.Run, error) {
 	}); err != nil {
 		return report.Run{}, err
 	}
-	r, err := d.storm(ctx, app, "with Breakwater")
+	r, err := d.storm(ctx, app)
 	if err != nil {
 		return report.Run{}, err
 	}
@@ -105,14 +105,13 @@ func (d *demo) step(ctx context.Context, description string, do func(context.Con
 	if err := do(ctx); err != nil {
 		return err
 	}
-	d.display.Printf("%s: done after %.1f s.", description, time.Since(began).Seconds())
+	d.printf("%s: done after %.1f s.", description, time.Since(began).Seconds())
 	return nil
 }
 
 // stormRun is one run of the storm.
 type stormRun struct {
 	app      storm.Application
-	title    string
 	storm    *storm.Storm
 	recorder *storm.Recorder
 	// settled is the time from the start of the record until nothing changed any more; final is the number of available pods
@@ -123,7 +122,7 @@ type stormRun struct {
 }
 
 // storm runs the storm and returns when it is over and nothing changes any more. The recorder continues.
-func (d *demo) storm(ctx context.Context, app storm.Application, title string) (*stormRun, error) {
+func (d *demo) storm(ctx context.Context, app storm.Application) (*stormRun, error) {
 	recorder, err := storm.StartRecorder(ctx, app.Scope(d.cells), storm.RecorderOptions{})
 	if err != nil {
 		return nil, err
@@ -134,7 +133,7 @@ func (d *demo) storm(ctx context.Context, app storm.Application, title string) (
 		return nil, err
 	}
 	first := accident{core: core, namespace: app.Namespace}
-	r := &stormRun{app: app, title: title, recorder: recorder, storm: plan(d.options, first, app.Scope(d.cells), recorder)}
+	r := &stormRun{app: app, recorder: recorder, storm: plan(d.options, first, app.Scope(d.cells), recorder)}
 	stop := d.show(ctx, r)
 	defer stop()
 	if err := r.storm.Run(ctx); err != nil {

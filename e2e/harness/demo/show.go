@@ -2,16 +2,23 @@ package demo
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"sync"
 	"time"
-
-	"github.com/breakwater-k8s/breakwater/e2e/harness/demo/live"
 )
 
-// showPause is the interval between two frames.
-const showPause = 200 * time.Millisecond
+// showPause is the interval between two lines about a run.
+const showPause = time.Second
 
-// show draws a run until the returned function is called, which draws it a last time.
+// printf writes a line of output.
+func (d *demo) printf(format string, arguments ...any) {
+	d.printing.Lock()
+	defer d.printing.Unlock()
+	_, _ = fmt.Fprintf(d.out, format+"\n", arguments...) // the report has all results
+}
+
+// show writes a line about a run every second until the returned function is called, which writes a last one.
 func (d *demo) show(ctx context.Context, r *stormRun) (stop func()) {
 	done := make(chan struct{})
 	var showing sync.WaitGroup
@@ -19,7 +26,7 @@ func (d *demo) show(ctx context.Context, r *stormRun) (stop func()) {
 		ticker := time.NewTicker(showPause)
 		defer ticker.Stop()
 		for {
-			d.display.Show(d.scene(r))
+			d.printf("%s", d.line(r))
 			select {
 			case <-ticker.C:
 			case <-done:
@@ -33,21 +40,20 @@ func (d *demo) show(ctx context.Context, r *stormRun) (stop func()) {
 		close(done)
 		showing.Wait()
 		if ctx.Err() == nil {
-			d.display.Show(d.scene(r))
+			d.printf("%s", d.line(r))
 		}
-		d.display.Leave()
 	}
 }
 
-func (d *demo) scene(r *stormRun) live.Scene {
-	now := r.recorder.Now()
-	scene := live.Scene{
-		Title: "Breakwater demo: " + r.title, Phase: r.phase(),
-		Pods: d.options.Pods, Floor: d.options.Floor,
-		Cells: d.report.Cells, Elapsed: now.At, Now: now,
-		History: r.recorder.History(), Progress: r.storm.Progress(),
+// line describes the state of a run.
+func (d *demo) line(r *stormRun) string {
+	now, counts := r.recorder.Now(), r.storm.Counts()
+	var cells []string
+	for i, name := range d.report.Cells {
+		cells = append(cells, fmt.Sprintf("%s %d", name, now.Cells[i]))
 	}
-	return scene
+	return fmt.Sprintf("%3.0f s  %s: %d available (%s), floor %d; asked %d, admitted %d, refused %d", now.At.Seconds(), r.phase(), now.Total,
+		strings.Join(cells, ", "), d.options.Floor, counts.Attempted, counts.Admitted, counts.Refused)
 }
 
 // phase describes the current phase.

@@ -1,17 +1,15 @@
 package federation
 
 import (
-	"bytes"
 	"embed"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
+	"sigs.k8s.io/yaml"
 )
 
 // topologies is embedded, so that a program can start a federation from any working directory.
@@ -19,7 +17,7 @@ import (
 //go:embed topologies
 var topologies embed.FS
 
-// LoadTopology reads a topology file. Its error joins all errors in the file, each as FILE:LINE: FIELD: error.
+// LoadTopology reads a topology file. Its error joins all invalid fields.
 func LoadTopology(file string) (*Topology, error) {
 	raw, err := os.ReadFile(file)
 	if err != nil {
@@ -56,24 +54,12 @@ func EmbeddedNames() []string {
 }
 
 func parseTopology(file string, raw []byte) (*Topology, error) {
-	decoder := yaml.NewDecoder(bytes.NewReader(raw))
-	var document, second yaml.Node
-	switch err := decoder.Decode(&document); {
-	case errors.Is(err, io.EOF):
-		return nil, fmt.Errorf("%s:1: the file is empty: want name and clusters", file)
-	case err != nil:
+	topology := &Topology{}
+	if err := yaml.UnmarshalStrict(raw, topology); err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
-	switch err := decoder.Decode(&second); {
-	case err == nil:
-		return nil, fmt.Errorf("%s:%d: a second document: want one topology in a file", file, second.Line)
-	case !errors.Is(err, io.EOF):
+	if err := topology.validate().ToAggregate(); err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
-	}
-	d := &topologyDecoder{file: file}
-	topology := d.topology(document.Content[0])
-	if err := errors.Join(d.errs...); err != nil {
-		return nil, err
 	}
 	return topology, nil
 }

@@ -4,7 +4,8 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"syscall"
+
+	"github.com/breakwater-k8s/breakwater/e2e/harness/subprocess"
 )
 
 // GeneratorName returns the component name of a core's generator.
@@ -32,25 +33,32 @@ func WebhookName(n int) string { return "webhook-" + strconv.Itoa(n) }
 
 // Kill ends a component at once, without a chance to clean up, and returns when it has ended.
 func (p *Processes) Kill(component string) error {
-	one, err := p.process(component)
-	if err != nil {
-		return err
-	}
-	one.expected.Store(true)
-	if err := one.signal(syscall.SIGKILL); err != nil {
-		return err
-	}
-	<-one.ended
-	return nil
+	return p.apply(component, (*subprocess.Process).Kill)
 }
 
 // Terminate asks a component to end, kills it after the grace period, and returns when it has ended.
 func (p *Processes) Terminate(component string) error {
+	return p.apply(component, func(one *subprocess.Process) error { return one.Terminate(context.Background(), p.grace) })
+}
+
+// Freeze suspends a component in the middle of its work. Its connections stay open.
+func (p *Processes) Freeze(component string) error {
+	return p.apply(component, (*subprocess.Process).Freeze)
+}
+
+// Thaw resumes a frozen component.
+func (p *Processes) Thaw(component string) error {
+	return p.apply(component, (*subprocess.Process).Thaw)
+}
+
+func (p *Processes) apply(component string, fault func(*subprocess.Process) error) error {
 	one, err := p.process(component)
 	if err != nil {
 		return err
 	}
-	one.terminate(p.grace)
+	if err := fault(one.Process); err != nil {
+		return fmt.Errorf("%s: %w", component, err)
+	}
 	return nil
 }
 
@@ -60,15 +68,9 @@ func (p *Processes) ExpectExit(component string) (ended <-chan struct{}, err err
 	if err != nil {
 		return nil, err
 	}
-	one.expected.Store(true)
-	return one.ended, nil
+	one.ExpectExit()
+	return one.Ended, nil
 }
-
-// Freeze suspends a component in the middle of its work. Its connections stay open.
-func (p *Processes) Freeze(component string) error { return p.signal(component, syscall.SIGSTOP) }
-
-// Thaw resumes a frozen component.
-func (p *Processes) Thaw(component string) error { return p.signal(component, syscall.SIGCONT) }
 
 // Restart starts a killed component with the same arguments, and returns when it is ready.
 func (p *Processes) Restart(ctx context.Context, component string) error {
@@ -88,14 +90,6 @@ func (p *Processes) StartStandby(ctx context.Context, original, name string) err
 	return p.startOne(ctx, component{name: name, program: one.program, arguments: one.arguments})
 }
 
-func (p *Processes) signal(component string, signal syscall.Signal) error {
-	one, err := p.process(component)
-	if err != nil {
-		return err
-	}
-	return one.signal(signal)
-}
-
 func (p *Processes) process(component string) (*process, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -103,11 +97,4 @@ func (p *Processes) process(component string) (*process, error) {
 		return one, nil
 	}
 	return nil, fmt.Errorf("component %q was not started", component)
-}
-
-func (p *process) signal(signal syscall.Signal) error {
-	if err := syscall.Kill(-p.cmd.Process.Pid, signal); err != nil {
-		return fmt.Errorf("send %s to %s: %w", signal, p.name, err)
-	}
-	return nil
 }

@@ -32,7 +32,7 @@ func startScript(t *testing.T, script, health string) *process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { p.terminate(time.Second) })
+	t.Cleanup(func() { _ = p.Terminate(context.Background(), time.Second) })
 	return p
 }
 
@@ -42,7 +42,7 @@ func TestDeathShowsTheLastLogLines(t *testing.T) {
 	if err == nil {
 		t.Fatal("awaitReady() of a dead component returned no error")
 	}
-	for _, want := range []string{"part died", "exit status 3", "the disk is full", p.log} {
+	for _, want := range []string{"part died", "exit status 3", "the disk is full", p.Log} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("error does not contain %q: %v", want, err)
 		}
@@ -83,19 +83,16 @@ func TestAwaitReadyEndsWithItsContext(t *testing.T) {
 func TestProcessThatIgnoresSIGTERMIsKilled(t *testing.T) {
 	p := startScript(t, "trap '' TERM; echo deaf; while :; do sleep 1; done", unusedAddress)
 	err := wait.PollUntilContextTimeout(t.Context(), readyPause, time.Minute, true, func(context.Context) (bool, error) {
-		raw, err := os.ReadFile(p.log)
+		raw, err := os.ReadFile(p.Log)
 		return strings.Contains(string(raw), "deaf"), err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.terminate(100 * time.Millisecond)
-	select {
-	case <-p.ended:
-	default:
-		t.Fatal("the process still runs")
+	if err := p.Terminate(t.Context(), 100*time.Millisecond); err != nil || p.IsRunning() {
+		t.Fatalf("Terminate() = %v, the process still runs: %v", err, p.IsRunning())
 	}
-	if status := p.cmd.ProcessState.String(); status != "signal: killed" {
+	if status := p.Cmd.ProcessState.String(); status != "signal: killed" {
 		t.Errorf("the process ended by %s, want SIGKILL", status)
 	}
 }

@@ -78,7 +78,7 @@ func (p *Processes) startOne(ctx context.Context, c component) error {
 		return err
 	}
 	go func() {
-		<-started.ended
+		<-started.Ended
 		health.Release()
 	}()
 	p.mu.Lock()
@@ -88,8 +88,8 @@ func (p *Processes) startOne(ctx context.Context, c component) error {
 		return err
 	}
 	go func() {
-		<-started.ended
-		if !started.expected.Load() {
+		<-started.Ended
+		if started.HasDied() {
 			select {
 			case p.died <- started.death():
 			default: // the first death is enough
@@ -105,7 +105,7 @@ func (p *Processes) MetricsAddresses() map[string]string {
 	defer p.mu.Unlock()
 	addresses := map[string]string{}
 	for name, one := range p.processes {
-		if one.metrics != nil && !one.hasEnded() {
+		if one.metrics != nil && one.IsRunning() {
 			addresses[name] = one.metrics.Address()
 		}
 	}
@@ -121,7 +121,7 @@ func (p *Processes) End() {
 	defer p.mu.Unlock()
 	var ending sync.WaitGroup
 	for _, one := range p.processes {
-		ending.Go(func() { one.terminate(p.grace) })
+		ending.Go(func() { _ = one.Terminate(context.Background(), p.grace) }) // it has ended then
 	}
 	ending.Wait()
 	p.spawner.Close()

@@ -4,17 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
-	"github.com/breakwater-k8s/breakwater/api/crds"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
 )
 
 // ShareAggregatorName returns the name of the aggregator that counts for the shares of a worker.
@@ -28,24 +25,14 @@ func (i *Installation) prepareShares(ctx context.Context) error {
 	if !i.options.Shares {
 		return nil
 	}
-	files, err := fs.Glob(crds.FS, "*.yaml")
-	if err != nil {
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: SystemNamespace}}
+	if err := createIn(ctx, i.options.Workers, namespace); err != nil {
 		return err
 	}
-	objects := []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: SystemNamespace}}}
-	for _, file := range files {
-		raw, err := crds.FS.ReadFile(file)
-		if err != nil {
-			return err
+	for _, worker := range i.options.Workers {
+		if err := federation.InstallDefinitions(ctx, worker.RESTConfig()); err != nil {
+			return fmt.Errorf("cluster %s: %w", worker.Name(), err)
 		}
-		definition := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal(raw, &definition.Object); err != nil {
-			return fmt.Errorf("%s: %w", file, err)
-		}
-		objects = append(objects, definition)
-	}
-	if err := createIn(ctx, i.options.Workers, objects...); err != nil {
-		return err
 	}
 	for _, worker := range i.options.Workers {
 		c, err := Client(worker)

@@ -23,11 +23,8 @@ type webhooks struct {
 	replicas  []component
 	addresses addresses
 	balancer  *Balancer
-	authority string // PEM file with the authorities that the API servers trust
-	serving   certificate
+	authority string // PEM file with the authority that the API servers trust
 	callerKey string // file with the key of caller tokens; empty without them
-
-	certificateFile, keyFile string
 }
 
 // newWebhooks creates a certificate and reserves addresses.
@@ -36,14 +33,12 @@ func (i *Installation) newWebhooks() (*webhooks, error) {
 	if err != nil {
 		return nil, err
 	}
-	hooks := &webhooks{
-		authority:       filepath.Join(folder, "ca.crt"),
-		certificateFile: filepath.Join(folder, "tls.crt"), keyFile: filepath.Join(folder, "tls.key"),
-	}
-	if hooks.serving, err = newCertificate(); err != nil {
+	hooks := &webhooks{authority: filepath.Join(folder, "ca.crt")}
+	serving, err := newCertificate()
+	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(hooks.write(hooks.serving), os.WriteFile(hooks.authority, hooks.serving.authority, 0o600)); err != nil {
+	if err := errors.Join(serving.Write(folder, "tls"), os.WriteFile(hooks.authority, serving.authority, 0o600)); err != nil {
 		return nil, err
 	}
 	if i.options.CallerTokens {
@@ -59,7 +54,7 @@ func (i *Installation) newWebhooks() (*webhooks, error) {
 		peers = append(peers, "--peer="+address)
 	}
 	for n, address := range hooks.addresses.all() {
-		arguments := []string{"webhook", "--listen=" + address, "--tls-cert=" + hooks.certificateFile, "--tls-key=" + hooks.keyFile}
+		arguments := []string{"webhook", "--listen=" + address, "--tls-cert=" + filepath.Join(folder, "tls.crt"), "--tls-key=" + filepath.Join(folder, "tls.key")}
 		arguments = append(arguments, i.coreArguments(WebhookName(n))...)
 		if !i.options.CellsByObjects {
 			for _, worker := range i.options.Workers {
@@ -91,6 +86,9 @@ func (w *webhooks) createCallerKey(folder string) error {
 	w.callerKey = filepath.Join(folder, webhookconfig.CurrentCallerKey)
 	return errors.Join(os.Mkdir(folder, 0o700), os.WriteFile(w.callerKey, key, 0o600))
 }
+
+// WebhookAddresses returns the host:port of each webhook, behind the balancer.
+func (i *Installation) WebhookAddresses() []string { return i.webhooks.addresses.all() }
 
 // close closes the balancer, and releases the ports of the replicas.
 func (w *webhooks) close() {

@@ -90,8 +90,7 @@ func (p *Process) AwaitReady() time.Duration {
 	p.Helper()
 	last := ""
 	p.Await(20*time.Millisecond, func() bool {
-		var err error
-		_, err = p.get(p.health, "/readyz")
+		err := subprocess.CheckReady(p.Context, p.health)
 		last = fmt.Sprint(err)
 		return err == nil
 	}, func() string { return "the process is not ready: " + last })

@@ -14,15 +14,10 @@ type Chart struct {
 	// Title and Description describe the plot for screen readers.
 	Title, Description string
 	Width, Height      float64
-	// Background draws a panel behind the plot, for an image on a page of unknown color.
-	Background bool
 	// Floor is the number of pods that must stay available. Pods is the minimum height of the plot, in pods.
 	Floor, Pods int
 	Lines       []Line
 	Marks       []Mark
-	Spans       []Span
-	// Rows are drawn below the plot, one row of bars each.
-	Rows []Row
 
 	out                      strings.Builder
 	left, right, top, bottom float64
@@ -42,38 +37,22 @@ type Point struct {
 	Total   int
 }
 
-// Span is a shaded time range.
-type Span struct {
-	From, To float64
-	Name     string
-}
-
-// Row shows how many events happened when, as bars. Its class is that of a line.
-type Row struct {
-	Class, Name string
-	At          []float64
-}
-
-// The parts below the plot: the times, then the rows of bars, then the rows of labels.
+// The parts below the plot: the times, then the rows of labels.
 const (
 	axisHeight = 32
 	rowHeight  = 26
 )
 
-// SVG renders the plot as a standalone image.
+// SVG renders the plot as a standalone image, with a panel behind it. All texts in it are escaped.
 func (c *Chart) SVG() string {
-	return `<?xml version="1.0" encoding="UTF-8"?>` + "\n" + c.Draw() + "\n"
-}
-
-// Draw renders the plot as an element of a page. All texts in it are escaped.
-func (c *Chart) Draw() string {
 	c.out.Reset()
+	c.printf(`<?xml version="1.0" encoding="UTF-8"?>` + "\n")
 	c.left, c.right, c.top = 44, 14, 60
 	_, rows := c.labels()
 	if len(c.Marks) == 0 {
 		rows = 0
 	}
-	c.bottom = axisHeight + float64(rows+len(c.Rows))*rowHeight + 10
+	c.bottom = axisHeight + float64(rows)*rowHeight + 10
 	c.measure()
 
 	c.printf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %g %g" role="img" aria-labelledby="title desc" class="breakwater">`,
@@ -81,19 +60,15 @@ func (c *Chart) Draw() string {
 	c.printf(`<title id="title">%s</title>`, html.EscapeString(c.Title))
 	c.printf(`<desc id="desc">%s</desc>`, html.EscapeString(c.Description))
 	c.printf(`<style>%s</style>`, chartStyle)
-	if c.Background {
-		c.printf(`<rect class="panel" width="%g" height="%g" rx="8"/>`, c.Width, c.Height)
-	}
+	c.printf(`<rect class="panel" width="%g" height="%g" rx="8"/>`, c.Width, c.Height)
 	c.legend()
-	c.spans()
 	c.axes()
 	c.floor()
 	c.marks()
-	c.rows()
 	for _, line := range c.Lines {
 		c.printf(`<path class="line %s" d="%s"/>`, line.Class, c.path(line.Points))
 	}
-	c.printf(`</svg>`)
+	c.printf("</svg>\n")
 	return c.out.String()
 }
 
@@ -111,12 +86,10 @@ func (c *Chart) measure() {
 // chartStyle defines the colors of the lines: blue and orange are distinguishable with every kind of color vision, and the lines also
 // differ in width.
 const chartStyle = style + `
-.breakwater .span{fill:#818b98;fill-opacity:.22}.breakwater .bar.with{fill:#0969da;stroke:none}.breakwater .bar.without{fill:#bf5000;stroke:none}
 .breakwater .below{fill:#b3560010}
 .breakwater .line{fill:none;stroke-linejoin:round}
 .breakwater .without{stroke:#bf5000;stroke-width:1.75}.breakwater .with{stroke:#0969da;stroke-width:2.75}
 @media (prefers-color-scheme:dark){
-.breakwater .bar.with{fill:#58a6ff}.breakwater .bar.without{fill:#f0883e}
 .breakwater .below{fill:#f0883e1a}
 .breakwater .without{stroke:#f0883e}.breakwater .with{stroke:#58a6ff}}
 `

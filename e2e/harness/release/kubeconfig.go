@@ -9,7 +9,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
 )
 
 // WriteKubeconfig writes a kubeconfig with a token of a ServiceAccount, like the token that its pods have, into a folder, and returns its path.
@@ -22,12 +23,8 @@ func WriteKubeconfig(ctx context.Context, admin *rest.Config, namespace, account
 	if err != nil {
 		return "", err
 	}
-	const name = "main"
+	config := rest.AnonymousClientConfig(admin)
+	config.BearerToken = token.Status.Token
 	path := filepath.Join(folder, namespace+"-"+account+".kubeconfig")
-	return path, clientcmd.WriteToFile(clientcmdapi.Config{
-		Clusters:       map[string]*clientcmdapi.Cluster{name: {Server: admin.Host, TLSServerName: admin.ServerName, CertificateAuthorityData: admin.CAData}},
-		AuthInfos:      map[string]*clientcmdapi.AuthInfo{name: {Token: token.Status.Token}},
-		Contexts:       map[string]*clientcmdapi.Context{name: {Cluster: name, AuthInfo: name}},
-		CurrentContext: name,
-	}, path)
+	return path, clientcmd.WriteToFile(*federation.Kubeconfig("main", config), path)
 }

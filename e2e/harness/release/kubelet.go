@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -197,31 +196,22 @@ func (k *Kubelet) run(ctx context.Context, p *corev1.Pod, one *pod) error {
 		reviews = claims[2].Address()
 		arguments = append(arguments, "--listen="+reviews, "--advertise="+reviews)
 	}
-	log, err := os.Create(one.log)
+	command := exec.Command(k.program, arguments...)
+	command.Env = []string{"HOME=" + folder, "POD_NAME=" + p.Name}
+	process, err := k.spawner.Run(command, one.log, nil)
 	if err != nil {
 		return err
 	}
-	defer log.Close()
-	command := exec.Command(k.program, arguments...)
-	command.Env, command.Stdout, command.Stderr = []string{"HOME=" + folder, "POD_NAME=" + p.Name}, log, log
-	if err := k.spawner.Start(command); err != nil {
-		return err
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- command.Wait() }()
 	if job {
-		return k.completePod(ctx, p, ended)
+		return k.completePod(ctx, p, process)
 	}
 	go k.probe(ctx, p, one, health.Address(), reviews)
 	select {
-	case err := <-ended:
-		return fmt.Errorf("the process exited by itself: %w", err)
+	case <-process.Ended:
+		return fmt.Errorf("the process exited by itself: %s", process.Cmd.ProcessState)
 	case <-ctx.Done():
 	}
-	_ = command.Process.Signal(syscall.SIGTERM)
-	kill := time.AfterFunc(time.Duration(*p.Spec.TerminationGracePeriodSeconds)*time.Second, func() { _ = command.Process.Kill() })
-	defer kill.Stop()
-	return <-ended // the exit status does not matter, because the process was stopped
+	return process.Terminate(context.WithoutCancel(ctx), time.Duration(*p.Spec.TerminationGracePeriodSeconds)*time.Second)
 }
 
 // processArguments converts the arguments of a pod to those of a process: it has a different kubeconfig, other file paths, and no cluster
@@ -244,7 +234,7 @@ func processArguments(p *corev1.Pod, kubeconfig, folder string) []string {
 // probe marks the pod ready when its process is.
 func (k *Kubelet) probe(ctx context.Context, p *corev1.Pod, one *pod, health, reviews string) {
 	for ctx.Err() == nil {
-		if isReady(ctx, health) {
+		if subprocess.CheckReady(ctx, health) == nil {
 			k.mu.Lock()
 			one.ready, one.reviews = true, reviews
 			k.mu.Unlock()
@@ -276,8 +266,12 @@ func (k *Kubelet) patchStatus(ctx context.Context, p *corev1.Pod, patch []byte) 
 }
 
 // completePod completes a pod when its process has ended. kwok completes the pods of Jobs.
-func (k *Kubelet) completePod(ctx context.Context, p *corev1.Pod, ended <-chan error) error {
-	failure := <-ended
+func (k *Kubelet) completePod(ctx context.Context, p *corev1.Pod, process *subprocess.Process) error {
+	<-process.Ended
+	var failure error
+	if !process.Cmd.ProcessState.Success() {
+		failure = fmt.Errorf("the process of the Job ended: %s", process.Cmd.ProcessState)
+	}
 	if failure == nil && metav1.GetControllerOf(p) != nil && !k.withoutKwok {
 		return k.annotate(ctx, p, federation.CompleteAnnotation, "now")
 	}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"time"
@@ -141,19 +140,4 @@ func (r *Release) Helm(ctx context.Context, arguments ...string) (string, error)
 	command.Env = append(command.Env, "KUBECONFIG="+r.Cluster.Kubeconfig())
 	out, err := command.CombinedOutput()
 	return string(out), err
-}
-
-func isReady(ctx context.Context, health string) bool {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+health+"/readyz", nil)
-	if err != nil {
-		return false
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return false
-	}
-	defer response.Body.Close()
-	return response.StatusCode == http.StatusOK
 }

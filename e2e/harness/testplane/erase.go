@@ -2,14 +2,11 @@ package testplane
 
 import (
 	"bytes"
-	"crypto/tls"
 	"iter"
 	"path"
 	"testing"
-	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/zap"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -75,19 +72,7 @@ func Compact(t testing.TB) {
 
 func etcdOf(t testing.TB) *clientv3.Client {
 	t.Helper()
-	access, ok := first.cluster(t).(interface {
-		EtcdAccess() (endpoint string, config *tls.Config, err error)
-	})
-	if !ok {
-		t.Fatal("this backend gives no access to its etcd")
-	}
-	endpoint, config, err := access.EtcdAccess()
-	if err != nil {
-		t.Fatal(err)
-	}
-	etcd, err := clientv3.New(clientv3.Config{
-		Endpoints: []string{endpoint}, TLS: config, DialTimeout: 5 * time.Second, Logger: zap.NewNop(),
-	})
+	etcd, err := first.cluster(t).DialEtcd()
 	if err != nil {
 		t.Fatal(err)
 	}

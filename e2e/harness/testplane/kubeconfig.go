@@ -10,21 +10,14 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
 )
 
 // KubeconfigOf encodes a configuration as a kubeconfig, as users store it in a Secret.
 func KubeconfigOf(t testing.TB, config *rest.Config) []byte {
 	t.Helper()
-	const name = "plane"
-	raw, err := clientcmd.Write(clientcmdapi.Config{
-		Clusters: map[string]*clientcmdapi.Cluster{name: {Server: config.Host, CertificateAuthorityData: config.CAData, InsecureSkipTLSVerify: config.Insecure}},
-		AuthInfos: map[string]*clientcmdapi.AuthInfo{name: {
-			ClientCertificateData: config.CertData, ClientKeyData: config.KeyData, Token: config.BearerToken,
-		}},
-		Contexts:       map[string]*clientcmdapi.Context{name: {Cluster: name, AuthInfo: name}},
-		CurrentContext: name,
-	})
+	raw, err := clientcmd.Write(*federation.Kubeconfig("plane", config))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -71,11 +71,7 @@ func Kubeconfig(t testing.TB) string {
 // RestartAPIServer restarts the API server of the shared control plane. It keeps its data.
 func RestartAPIServer(t testing.TB) {
 	t.Helper()
-	faults, ok := first.cluster(t).(federation.Faults)
-	if !ok {
-		t.Fatal("this backend cannot restart the API server")
-	}
-	if err := faults.Restart(t.Context(), federation.APIServer); err != nil {
+	if err := first.cluster(t).Restart(t.Context(), federation.APIServer); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -92,7 +88,7 @@ func Namespace(t testing.TB) string {
 	return namespace.Name
 }
 
-func (p *plane) cluster(t testing.TB) federation.Cluster {
+func (p *plane) cluster(t testing.TB) *local.Cluster {
 	t.Helper()
 	p.Do(func() {
 		var audit []string
@@ -103,7 +99,7 @@ func (p *plane) cluster(t testing.TB) federation.Cluster {
 	if p.err != nil {
 		t.Fatalf("%v\n(run the tests with make test, which builds the programs and sets their paths)", p.err)
 	}
-	return p.federation.Clusters()[0]
+	return p.federation.Members[0]
 }
 
 func (p *plane) stop() error {

@@ -20,11 +20,7 @@ func (r Report) chart() *plot.Chart {
 }
 
 // SVG draws the plot as a standalone image, readable on a light and on a dark page.
-func (r Report) SVG() string {
-	c := r.chart()
-	c.Background = true
-	return c.SVG()
-}
+func (r Report) SVG() string { return r.chart().SVG() }
 
 // describe describes the plot in words, for screen readers.
 func (r Report) describe() string {

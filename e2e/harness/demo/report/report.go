@@ -123,22 +123,3 @@ func (r Report) JSON() ([]byte, error) {
 	}
 	return append(raw, '\n'), nil
 }
-
-// at returns the number of available pods at a time of the timeline.
-func (r Run) at(seconds float64) (total int, ok bool) {
-	for _, p := range r.Timeline {
-		if p.Seconds > seconds {
-			break
-		}
-		total, ok = p.Total, true
-	}
-	return total, ok
-}
-
-// end returns the last time of the timeline.
-func (r Run) end() float64 {
-	if len(r.Timeline) == 0 {
-		return 0
-	}
-	return r.Timeline[len(r.Timeline)-1].Seconds
-}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"os/exec"
 	"slices"
 	"sync"
 	"time"
@@ -26,12 +28,11 @@ type components struct {
 	probes   map[federation.Component]*prober
 	// onDeath is called for each component that exits by itself, onLaunch for each that starts.
 	onDeath  func(*Death)
-	onLaunch func(federation.Component, *process) error
+	onLaunch func(federation.Component, *subprocess.Process) error
 
-	mu         sync.Mutex // guards the following fields, and serializes operations on components
-	processes  map[federation.Component]*process
-	fileLimits map[federation.Component]uint64 // file size limit of components whose disk is full
-	stopped    bool
+	mu        sync.Mutex // guards the following fields, and serializes operations on components
+	processes map[federation.Component]*subprocess.Process
+	stopped   bool
 }
 
 // connectProbes prepares awaitWorking.
@@ -63,26 +64,20 @@ func (c *components) launch(component federation.Component) error {
 }
 
 func (c *components) launchLocked(component federation.Component) error {
-	log := c.layout.log(component)
-	p, err := startProcess(c.spawner, command{
-		program:   c.programs[component],
-		arguments: c.flags.of(component),
-		folder:    c.layout.folder,
-		log:       log,
-	}, func(p *process) {
-		c.onDeath(&Death{
-			Cluster: c.cluster, Component: component, Status: p.cmd.ProcessState.String(), Log: log, Tail: tail(log),
-		})
+	cmd := exec.Command(c.programs[component], c.flags.of(component)...)
+	cmd.Dir = c.layout.folder
+	// Pass only Go's garbage collector setting: a proxy variable or a kubeconfig would change the component's behavior.
+	cmd.Env = []string{"HOME=" + cmd.Dir, "TMPDIR=" + cmd.Dir}
+	if pace, ok := os.LookupEnv("GOGC"); ok {
+		cmd.Env = append(cmd.Env, "GOGC="+pace)
+	}
+	p, err := c.spawner.Run(cmd, c.layout.log(component), func(p *subprocess.Process) {
+		c.onDeath(&Death{Cluster: c.cluster, Component: component, How: p.Death()})
 	})
 	if err != nil {
 		return fmt.Errorf("cluster %s: %w", c.cluster, err)
 	}
 	c.processes[component] = p
-	if room, full := c.fileLimits[component]; full {
-		if err := p.limitFiles(room); err != nil {
-			return fmt.Errorf("%s of cluster %s: %w", component, c.cluster, err)
-		}
-	}
 	return c.onLaunch(component, p)
 }
 
@@ -110,14 +105,14 @@ func (c *components) stopComponent(ctx context.Context, component federation.Com
 		// etcd would wait for its clients' streams to end, and has nothing else to clean up: see --unsafe-no-fsync.
 		grace = 0
 	}
-	if err := p.terminate(ctx, grace); err != nil {
+	if err := p.Terminate(ctx, grace); err != nil {
 		return fmt.Errorf("stop %s of cluster %s: %w", component, c.cluster, err)
 	}
 	return nil
 }
 
 // apply calls fault with the process of a component.
-func (c *components) apply(component federation.Component, fault func(*process) error) error {
+func (c *components) apply(component federation.Component, fault func(*subprocess.Process) error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p, err := c.processLocked(component)
@@ -130,7 +125,7 @@ func (c *components) apply(component federation.Component, fault func(*process) 
 	return nil
 }
 
-func (c *components) processLocked(component federation.Component) (*process, error) {
+func (c *components) processLocked(component federation.Component) (*subprocess.Process, error) {
 	if c.stopped {
 		return nil, federation.ErrStopped
 	}
@@ -150,15 +145,15 @@ func (c *components) restart(ctx context.Context, component federation.Component
 	defer cancel(nil)
 	go func() {
 		select {
-		case <-p.ended:
-			cancel(fmt.Errorf("the process exited: %s; the last lines of its log:\n%s", p.cmd.ProcessState, tail(c.layout.log(component))))
+		case <-p.Ended:
+			cancel(fmt.Errorf("the process exited: %s", p.Death()))
 		case <-ctx.Done():
 		}
 	}()
 	return c.awaitWorking(ctx, component)
 }
 
-func (c *components) relaunch(ctx context.Context, component federation.Component) (*process, error) {
+func (c *components) relaunch(ctx context.Context, component federation.Component) (*subprocess.Process, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, err := c.processLocked(component); err != nil {

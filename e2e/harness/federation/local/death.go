@@ -10,12 +10,10 @@ import (
 type Death struct {
 	Cluster   string
 	Component federation.Component
-	// Status is the exit status or the signal, in words.
-	Status string
-	// Log is the path of the log, Tail its last lines.
-	Log, Tail string
+	// How has the exit status or the signal, and the last lines of the log.
+	How string
 }
 
 func (d *Death) Error() string {
-	return fmt.Sprintf("%s of cluster %s died: %s; the last lines of %s:\n%s", d.Component, d.Cluster, d.Status, d.Log, d.Tail)
+	return fmt.Sprintf("%s of cluster %s died: %s", d.Component, d.Cluster, d.How)
 }

@@ -2,24 +2,24 @@ package local
 
 import (
 	"context"
-	"syscall"
 
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/subprocess"
 )
 
 // Kill kills a component and returns when it has exited. It is not an error if it does not run.
 func (c *Cluster) Kill(component federation.Component) error {
-	return c.components.apply(component, (*process).kill)
+	return c.components.apply(component, (*subprocess.Process).Kill)
 }
 
 // Freeze suspends a component. Its connections stay open and silent.
 func (c *Cluster) Freeze(component federation.Component) error {
-	return c.components.apply(component, (*process).freeze)
+	return c.components.apply(component, (*subprocess.Process).Freeze)
 }
 
 // Thaw resumes a frozen component.
 func (c *Cluster) Thaw(component federation.Component) error {
-	return c.components.apply(component, (*process).thaw)
+	return c.components.apply(component, (*subprocess.Process).Thaw)
 }
 
 // Restart ends a component if it runs, by SIGTERM, and starts it on the same port with the data it had. It
@@ -31,19 +31,4 @@ func (c *Cluster) Restart(ctx context.Context, component federation.Component) e
 // Proxy starts a proxy in front of the API server, for one client. Stop of the federation closes it.
 func (c *Cluster) Proxy(ctx context.Context) (*federation.Proxy, error) {
 	return c.proxies.Start(ctx, c)
-}
-
-// freeze returns when the process has stopped, which takes some time after the signal.
-func (p *process) freeze() error {
-	if err := p.signal(syscall.SIGSTOP); err != nil {
-		return err
-	}
-	return p.awaitStatus(Frozen)
-}
-
-func (p *process) thaw() error {
-	if err := p.signal(syscall.SIGCONT); err != nil {
-		return err
-	}
-	return p.awaitStatus(Running)
 }

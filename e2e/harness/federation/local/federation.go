@@ -78,8 +78,10 @@ func (f *Federation) newCluster(spec federation.ClusterSpec, programs map[federa
 		cluster: spec.Name, layout: c.layout, order: f.options.componentsOf(spec), programs: programs,
 		flags: &flags{spec: spec, options: c.options, layout: c.layout, ports: c.ports},
 		grace: f.options.Grace, spawner: f.spawner, probes: map[federation.Component]*prober{}, onDeath: f.reportDeath,
-		onLaunch:  func(component federation.Component, p *process) error { return f.recordLaunch(c, component, p) },
-		processes: map[federation.Component]*process{}, fileLimits: map[federation.Component]uint64{},
+		onLaunch: func(component federation.Component, p *subprocess.Process) error {
+			return f.recordLaunch(c, component, p)
+		},
+		processes: map[federation.Component]*subprocess.Process{},
 	}
 	return c
 }
@@ -98,7 +100,7 @@ func (f *Federation) start(ctx context.Context) error {
 	}
 	merged := clientcmdapi.NewConfig()
 	for _, cluster := range f.Members {
-		one := kubeconfig(cluster.spec.Name, cluster.identities.admin)
+		one := federation.Kubeconfig(cluster.spec.Name, cluster.identities.admin)
 		merged.Clusters[cluster.spec.Name] = one.Clusters[cluster.spec.Name]
 		merged.AuthInfos[cluster.spec.Name] = one.AuthInfos[cluster.spec.Name]
 		merged.Contexts[cluster.spec.Name] = one.Contexts[cluster.spec.Name]

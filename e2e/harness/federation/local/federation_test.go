@@ -124,8 +124,8 @@ func TestStartFails(t *testing.T) {
 		if !errors.As(err, &death) {
 			t.Fatalf("want a death, got: %v", err)
 		}
-		if death.Cluster != "main" || death.Component != federation.APIServer || death.Status != "exit status 1" ||
-			!strings.Contains(death.Tail, "unknown flag: --no-such-flag") {
+		if death.Cluster != "main" || death.Component != federation.APIServer || !strings.HasPrefix(death.How, "exit status 1") ||
+			!strings.Contains(death.How, "unknown flag: --no-such-flag") {
 			t.Errorf("got %+v", death)
 		}
 	})

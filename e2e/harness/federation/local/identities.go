@@ -103,7 +103,7 @@ func (i *identities) writeUsers() error {
 		return err
 	}
 	i.admin = admin
-	if err := writeKubeconfig(i.layout.kubeconfig(adminUser), kubeconfig(i.cluster, admin)); err != nil {
+	if err := writeKubeconfig(i.layout.kubeconfig(adminUser), federation.Kubeconfig(i.cluster, admin)); err != nil {
 		return err
 	}
 	for file, user := range map[federation.Component]string{
@@ -115,7 +115,7 @@ func (i *identities) writeUsers() error {
 		if err != nil {
 			return err
 		}
-		if err := writeKubeconfig(i.layout.kubeconfig(string(file)), kubeconfig(i.cluster, config)); err != nil {
+		if err := writeKubeconfig(i.layout.kubeconfig(string(file)), federation.Kubeconfig(i.cluster, config)); err != nil {
 			return err
 		}
 	}
@@ -149,5 +149,5 @@ func (c *Cluster) User(name string, groups ...string) (*rest.Config, string, err
 	if err := file.Close(); err != nil {
 		return nil, "", err
 	}
-	return config, file.Name(), writeKubeconfig(file.Name(), kubeconfig(c.spec.Name, config))
+	return config, file.Name(), writeKubeconfig(file.Name(), federation.Kubeconfig(c.spec.Name, config))
 }

@@ -24,23 +24,6 @@ func restConfig(address, serverName string, ca []byte, user pki.Pair) *rest.Conf
 	}
 }
 
-// kubeconfig converts a configuration to a kubeconfig with one name for cluster, user and context.
-func kubeconfig(name string, config *rest.Config) *clientcmdapi.Config {
-	return &clientcmdapi.Config{
-		Clusters: map[string]*clientcmdapi.Cluster{name: {
-			Server:                   config.Host,
-			TLSServerName:            config.ServerName,
-			CertificateAuthorityData: config.CAData,
-		}},
-		AuthInfos: map[string]*clientcmdapi.AuthInfo{name: {
-			ClientCertificateData: config.CertData,
-			ClientKeyData:         config.KeyData,
-		}},
-		Contexts:       map[string]*clientcmdapi.Context{name: {Cluster: name, AuthInfo: name}},
-		CurrentContext: name,
-	}
-}
-
 func writeKubeconfig(file string, config *clientcmdapi.Config) error {
 	if err := clientcmd.WriteToFile(*config, file); err != nil {
 		return fmt.Errorf("write the kubeconfig: %w", err)

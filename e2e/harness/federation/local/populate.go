@@ -3,76 +3,27 @@ package local
 import (
 	"context"
 	"fmt"
-	"io/fs"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/yaml"
 
-	"github.com/breakwater-k8s/breakwater/api/crds"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
 )
 
 // populate creates the initial objects: the CRDs of Breakwater in a core, nodes in a worker.
 func (c *Cluster) populate(ctx context.Context) error {
 	if c.HasRole(federation.Core) {
-		if err := installDefinitions(ctx, c.identities.admin); err != nil {
+		if err := federation.InstallDefinitions(ctx, c.identities.admin); err != nil {
 			return fmt.Errorf("cluster %s: %w", c.spec.Name, err)
 		}
 	}
 	if c.HasRole(federation.Worker) && !c.options.WithoutControllers {
 		if err := createNodes(ctx, c.identities.admin, c.spec); err != nil {
 			return fmt.Errorf("cluster %s: %w", c.spec.Name, err)
-		}
-	}
-	return nil
-}
-
-func installDefinitions(ctx context.Context, admin *rest.Config) error {
-	clients, err := apiextensions.NewForConfig(admin)
-	if err != nil {
-		return err
-	}
-	files, err := fs.Glob(crds.FS, "*.yaml")
-	if err != nil {
-		return err
-	}
-	definitions := clients.ApiextensionsV1().CustomResourceDefinitions()
-	var names []string
-	for _, file := range files {
-		raw, err := crds.FS.ReadFile(file)
-		if err != nil {
-			return err
-		}
-		definition := &apiextensionsv1.CustomResourceDefinition{}
-		if err := yaml.UnmarshalStrict(raw, definition); err != nil {
-			return fmt.Errorf("%s: %w", file, err)
-		}
-		if _, err := definitions.Create(ctx, definition, metav1.CreateOptions{}); err != nil {
-			return fmt.Errorf("install %s: %w", file, err)
-		}
-		names = append(names, definition.Name)
-	}
-	for _, name := range names {
-		if err := waitFor(ctx, "CustomResourceDefinition "+name, func(ctx context.Context) error {
-			definition, err := definitions.Get(ctx, name, metav1.GetOptions{})
-			if err != nil {
-				return err
-			}
-			for _, condition := range definition.Status.Conditions {
-				if condition.Type == apiextensionsv1.Established && condition.Status == apiextensionsv1.ConditionTrue {
-					return nil
-				}
-			}
-			return fmt.Errorf("the CRD is not established: %+v", definition.Status.Conditions)
-		}); err != nil {
-			return err
 		}
 	}
 	return nil

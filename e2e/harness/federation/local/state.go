@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/subprocess"
 )
 
 const stateFile = "federation.json"
@@ -47,17 +48,17 @@ type Process struct {
 }
 
 // Status of a process.
-type Status string
+type Status = subprocess.Status
 
-// The possible statuses of a process that is identified by pid and start.
+// The possible statuses.
 const (
-	Running Status = "running"
-	Frozen  Status = "frozen"
-	Gone    Status = "not running"
+	Running = subprocess.Running
+	Frozen  = subprocess.Frozen
+	Gone    = subprocess.Gone
 )
 
 func newProcess(pid int, started time.Time) Process {
-	start, _, err := inspect(pid)
+	start, _, err := subprocess.Inspect(pid)
 	if err != nil {
 		// The process exited already. No process has this start, so it is not confused with another one.
 		start = "unknown"
@@ -67,7 +68,7 @@ func newProcess(pid int, started time.Time) Process {
 
 // Status returns the current status of the process.
 func (p Process) Status() Status {
-	start, status, err := inspect(p.PID)
+	start, status, err := subprocess.Inspect(p.PID)
 	if err != nil || start != p.Start {
 		return Gone
 	}
@@ -121,7 +122,7 @@ func (f *Federation) record(change func(*State)) error {
 	return nil
 }
 
-func (f *Federation) recordLaunch(c *Cluster, component federation.Component, p *process) error {
+func (f *Federation) recordLaunch(c *Cluster, component federation.Component, p *subprocess.Process) error {
 	return f.record(func(s *State) {
 		for i := range s.Clusters {
 			if s.Clusters[i].Name != c.spec.Name {
@@ -130,7 +131,7 @@ func (f *Federation) recordLaunch(c *Cluster, component federation.Component, p 
 			cluster := &s.Clusters[i]
 			cluster.Server = c.identities.admin.Host
 			entry := ComponentState{
-				Name: component, Process: newProcess(p.cmd.Process.Pid, p.started), Log: c.layout.log(component),
+				Name: component, Process: newProcess(p.Cmd.Process.Pid, p.Started), Log: c.layout.log(component),
 			}
 			for j := range cluster.Components {
 				if cluster.Components[j].Name == component {

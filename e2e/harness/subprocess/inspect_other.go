@@ -1,6 +1,6 @@
 //go:build unix && !linux
 
-package local
+package subprocess
 
 import (
 	"os/exec"
@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// inspect returns the start of a process and its status. A zombie counts as gone: it only waits for its parent.
-func inspect(pid int) (string, Status, error) {
+// Inspect returns the start of a process and its status. A zombie counts as gone: it only waits for its parent.
+func Inspect(pid int) (string, Status, error) {
 	out, err := exec.Command("ps", "-o", "stat=,lstart=", "-p", strconv.Itoa(pid)).Output()
 	if err != nil {
 		return "", Gone, err

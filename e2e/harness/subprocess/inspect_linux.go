@@ -1,4 +1,4 @@
-package local
+package subprocess
 
 import (
 	"fmt"
@@ -7,9 +7,9 @@ import (
 	"syscall"
 )
 
-// inspect returns the start of a process, in ticks since boot, and its status. A zombie counts as gone: it only
+// Inspect returns the start of a process, in ticks since boot, and its status. A zombie counts as gone: it only
 // waits for its parent.
-func inspect(pid int) (string, Status, error) {
+func Inspect(pid int) (string, Status, error) {
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return "", Gone, err
