@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -10,6 +11,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/rand"
+	"sigs.k8s.io/e2e-framework/pkg/envconf"
+	"sigs.k8s.io/e2e-framework/pkg/features"
 
 	"github.com/breakwater-k8s/breakwater/e2e/harness/install"
 )
@@ -26,10 +29,14 @@ type Fixture struct {
 	Namespace string
 }
 
-// Claim runs a test of one claim, in its own namespaces. The fixture uses the first core.
+// Claim runs a test of one claim as a feature of e2e-framework. The fixture uses the first core.
 func (s *Suite) Claim(t *testing.T, name string, verify func(l *Fixture)) {
 	t.Helper()
-	t.Run(name, func(t *testing.T) { verify(s.NewFixture(t, nil)) })
+	assess := func(ctx context.Context, t *testing.T, _ *envconf.Config) context.Context {
+		verify(s.NewFixture(t, nil))
+		return ctx
+	}
+	s.testenv.Test(t, features.New(t.Name()).Assess(name, assess).Feature())
 }
 
 // NewFixture creates a fixture with its own namespaces, which get the labels. The fixture uses the first core.

@@ -3,7 +3,6 @@ package e2e
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,6 +11,9 @@ import (
 
 	"github.com/go-logr/logr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/e2e-framework/pkg/env"
+	"sigs.k8s.io/e2e-framework/pkg/envconf"
+	"sigs.k8s.io/e2e-framework/pkg/envfuncs"
 
 	"github.com/breakwater-k8s/breakwater/e2e/harness/binaries"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
@@ -42,12 +44,13 @@ type Suite struct {
 	// Prepare is called when the federation runs and Breakwater is not installed yet. nil does nothing. Set it before Main.
 	Prepare func(ctx context.Context, f federation.Federation) error
 
-	topology   string
-	configure  func(*install.Options)
-	start      func(ctx context.Context, s *Suite) (stop func(), err error)
-	stop       func()
-	dir        string
-	federation federation.Federation
+	topology  string
+	configure func(*install.Options)
+	start     func(ctx context.Context, s *Suite) (stop func(), err error)
+	stop      func()
+	dir       string
+	testenv   env.Environment
+	shared    *SharedFederation
 }
 
 // Core is a core cluster.
@@ -58,24 +61,26 @@ type Core struct {
 
 // NewSuite returns a suite on one of the built-in topologies. configure may be nil.
 func NewSuite(topology string, configure func(*install.Options)) *Suite {
-	return &Suite{topology: topology, configure: configure}
+	s := &Suite{topology: topology, configure: configure, testenv: env.New()}
+	s.shared = &SharedFederation{Start: s.startFederation}
+	return s
 }
 
 // NewSuiteOn returns a suite on a running federation. The caller installs and uninstalls Breakwater.
 func NewSuiteOn(f federation.Federation) (*Suite, error) {
-	s := &Suite{federation: f, dir: f.Dir()}
-	return s, s.connect()
+	s := &Suite{shared: &SharedFederation{federation: f}, dir: f.Dir()}
+	return s, s.connect(f)
 }
 
-func (s *Suite) connect() error {
-	for _, core := range s.federation.Cores() {
+func (s *Suite) connect(f federation.Federation) error {
+	for _, core := range f.Cores() {
 		c, err := install.Client(core)
 		if err != nil {
 			return err
 		}
 		s.Cores = append(s.Cores, Core{Name: core.Name(), Client: c})
 	}
-	for _, worker := range s.federation.Workers() {
+	for _, worker := range f.Workers() {
 		cell, err := storm.NewCell(worker.Name(), worker.RESTConfig())
 		if err != nil {
 			return err
@@ -96,7 +101,7 @@ func NewSuiteWith(topology string, start func(ctx context.Context, s *Suite) (st
 }
 
 // Federation returns the running federation.
-func (s *Suite) Federation() federation.Federation { return s.federation }
+func (s *Suite) Federation() federation.Federation { return s.shared.Federation() }
 
 // Main starts the federation, installs Breakwater, runs the tests of a package, and stops everything. Call it from TestMain, and exit with
 // the code that it returns. If the flags of the test binary select no test of the package, it starts nothing.
@@ -104,28 +109,24 @@ func (s *Suite) Main(m *testing.M) int {
 	if !selectsTests(m) {
 		return m.Run()
 	}
-	code, err := s.run(context.Background(), m)
+	topology, err := federation.Embedded(s.topology)
+	if err == nil {
+		s.dir, err = os.MkdirTemp("", "breakwater-e2e-")
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		code = max(code, 1)
-	}
-	return code
-}
-
-func (s *Suite) run(ctx context.Context, m *testing.M) (code int, err error) {
-	if s.dir, err = os.MkdirTemp("", "breakwater-e2e-"); err != nil {
-		return 0, err
+		return 1
 	}
 	defer os.RemoveAll(s.dir)
-	if s.federation, err = s.startFederation(ctx); err != nil {
-		return 0, err
+	for _, cluster := range topology.Clusters {
+		s.testenv.Setup(envfuncs.CreateCluster(s.shared.Provider(), cluster.Name))
 	}
-	defer func() { err = errors.Join(err, s.federation.Stop(ctx)) }()
-	defer s.uninstall()
-	if err := s.install(ctx); err != nil {
-		return 0, err
+	s.testenv.Setup(s.install)
+	s.testenv.Finish(s.uninstall)
+	for _, cluster := range topology.Clusters {
+		s.testenv.Finish(envfuncs.DestroyCluster(cluster.Name))
 	}
-	return m.Run(), nil
+	return s.testenv.Run(m)
 }
 
 func (s *Suite) startFederation(ctx context.Context) (federation.Federation, error) {
@@ -147,23 +148,24 @@ func (s *Suite) Dir() string { return s.dir }
 func (s *Suite) Program() string { return filepath.Join(s.dir, "breakwater") }
 
 // install builds breakwater and runs it next to the federation.
-func (s *Suite) install(ctx context.Context) error {
-	built, f := s.Program(), s.federation
+func (s *Suite) install(ctx context.Context, _ *envconf.Config) (context.Context, error) {
+	built := s.Program()
 	if err := binaries.Build(ctx, built, binaries.Breakwater); err != nil {
-		return err
+		return ctx, err
 	}
-	if err := s.connect(); err != nil {
-		return err
+	f := s.Federation()
+	if err := s.connect(f); err != nil {
+		return ctx, err
 	}
 	if s.Prepare != nil {
 		if err := s.Prepare(ctx, f); err != nil {
-			return err
+			return ctx, err
 		}
 	}
 	if s.start != nil {
 		var err error
 		s.stop, err = s.start(ctx, s)
-		return err
+		return ctx, err
 	}
 	options := install.Options{
 		Program: built, Dir: s.dir, Cores: f.Cores(), Workers: f.Workers(), AdmissionDeadline: AdmissionDeadline,
@@ -174,16 +176,17 @@ func (s *Suite) install(ctx context.Context) error {
 	}
 	var err error
 	if s.Breakwater, err = install.Start(ctx, options); err != nil {
-		return err
+		return ctx, err
 	}
-	return s.Breakwater.EnableWebhooks(ctx)
+	return ctx, s.Breakwater.EnableWebhooks(ctx)
 }
 
-func (s *Suite) uninstall() {
+func (s *Suite) uninstall(ctx context.Context, _ *envconf.Config) (context.Context, error) {
 	if s.Breakwater != nil {
 		s.Breakwater.Stop()
 	}
 	if s.stop != nil {
 		s.stop()
 	}
+	return ctx, nil
 }

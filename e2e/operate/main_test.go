@@ -44,7 +44,7 @@ func TestMain(m *testing.M) { os.Exit(operateSuite.Main(m)) }
 
 type fixture = e2e.Fixture
 
-// claim runs a test in its own namespace.
+// claim runs a test as a feature of e2e-framework, in its own namespace.
 func claim(t *testing.T, name string, verify func(l *fixture)) {
 	t.Helper()
 	operateSuite.Claim(t, name, verify)
