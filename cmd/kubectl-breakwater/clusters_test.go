@@ -89,7 +89,7 @@ func TestCores(t *testing.T) {
 		"another context that is named":                 {[]string{"--kubeconfig", path, "--context", "worker", "--core-context", "hub"}, []string{admin.Host}, nil},
 		"another kubeconfig":                            {[]string{"--kubeconfig", absent, "--core-kubeconfig", path}, []string{admin.Host}, nil},
 		"several":                                       {[]string{"--core", "a=" + path, "--core", "b=" + path}, []string{admin.Host, admin.Host}, nil},
-		"a context that is not a core":                  {[]string{"--kubeconfig", path, "--context", "worker"}, nil, []string{`context "worker" is not a core cluster`, "--core-context", "Other contexts of your kubeconfig: gone, hub"}},
+		"a context that is not a core":                  {[]string{"--kubeconfig", path, "--context", "worker"}, nil, []string{`context "worker" is not a core cluster`, "--core-context"}},
 		"a context that does not answer":                {[]string{"--kubeconfig", path, "--context", "gone"}, nil, []string{"127.0.0.1:1 does not answer"}},
 		"a context that does not exist":                 {[]string{"--kubeconfig", path, "--core-context", "none"}, nil, []string{"--core-context none", `"none" does not exist`}},
 		"a context and named cores":                     {[]string{"--core-context", "hub", "--core", "a=" + path}, nil, []string{"set either"}},

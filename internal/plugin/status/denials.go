@@ -101,24 +101,16 @@ func (f *denialsFlags) writeDenials(all []denial.Denial, of plugin.Scope, severa
 func (f *denialsFlags) emptyMessage(of plugin.Scope) string {
 	where := "in any namespace"
 	if of.Namespace != "" {
-		where = "in namespace " + of.Namespace
+		where = strings.TrimSuffix("for "+of.Namespace+"/"+of.Name, "/")
 	}
-	if of.Name != "" {
-		where = fmt.Sprintf("by PodProtector %s/%s", of.Namespace, of.Name)
+	if f.since > 0 {
+		where += " in the last " + duration.HumanDuration(f.since)
 	}
-	when := "in the last " + duration.HumanDuration(f.since)
-	switch f.since {
-	case 0:
-		when = "ever"
-	case time.Hour:
-		when = "in the last hour"
-	}
+	source := "events. API servers keep events for an hour by default; an audit log (--audit-log) contains all denials."
 	if f.auditLog.path != "" {
-		return fmt.Sprintf("No removal was denied or overridden %s %s, according to the audit log. The log must be from an API server that calls Breakwater, "+
-			"with level Metadata or higher.", where, when)
+		source = "the audit log. The log must be from an API server that calls Breakwater, with level Metadata or higher."
 	}
-	return fmt.Sprintf("No removal was denied or overridden %s %s, according to events. API servers keep events for an hour by default; an audit log "+
-		"(--audit-log) contains all denials.", where, when)
+	return "No removal was denied or overridden " + where + ", according to " + source
 }
 
 func denialTable(all []denial.Denial, o plugin.TableOptions) *plugin.Table {

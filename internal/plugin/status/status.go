@@ -62,7 +62,7 @@ func (f *statusFlags) run(ctx context.Context, names []string) error {
 		return cmp.Or(f.writeTable(all, alarmsOf(states, f.Now()), of, len(cores) > 1), plugin.IncompleteError(len(states), failed))
 	}
 	if len(all) == 0 {
-		return cmp.Or(failed, plugin.ProtectorNotFound(ctx, cores, of))
+		return cmp.Or(failed, plugin.ProtectorNotFound(of))
 	}
 	return cmp.Or(f.writeEach(ctx, all, states), plugin.IncompleteError(len(states), failed))
 }
