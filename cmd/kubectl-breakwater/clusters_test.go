@@ -232,7 +232,7 @@ func TestCellClusters(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := of.Cell(t.Context(), c.cell, plugin.KnownCores(cores))
+			got, err := of.Cell(t.Context(), c.cell, func() ([]plugin.Core, error) { return cores, nil })
 			wantErrors(t, err, c.errs)
 			if err == nil && (got.Config.Host != c.host || got.Source != c.found || got.Cell != c.cell) {
 				t.Errorf("Cell() = %+v, want host %s from %s", got, c.host, c.found)

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
-	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/cli"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/core/brake"
 )
@@ -84,20 +83,7 @@ func (f *releaseFlags) checkPending(arguments []string) (names []string, err err
 	case f.dryRun && f.yes:
 		return nil, errors.New("set either --dry-run or --yes")
 	}
-	for _, argument := range arguments {
-		kind, name, typed := strings.Cut(argument, "/")
-		if !typed {
-			kind, name = "podprotector", argument
-		}
-		kind, _, _ = strings.Cut(strings.ToLower(kind), ".")
-		if name == "" || strings.Contains(name, "/") || !slices.Contains([]string{"podprotector", "podprotectors", "ppr"}, kind) {
-			return nil, fmt.Errorf("%q: want NAME or PodProtector/NAME", argument)
-		}
-		if !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
-	return names, nil
+	return cli.ProtectorResource.ParseAll(arguments)
 }
 
 func (p *pendingDecreases) scopeText() string {

@@ -64,7 +64,7 @@ The exit code is 0 if all nodes can be drained, and 2 if pods block the drain or
 }
 
 func (f *drainPlanFlags) run(ctx context.Context, names []string) error {
-	names, err := plugin.NodeResource.ParseAll(names)
+	names, err := cli.NodeResource.ParseAll(names)
 	if err := errors.Join(err, f.Check()); err != nil {
 		return err
 	}

@@ -53,7 +53,7 @@ The exit code is 0 if the removal is allowed, 2 if it would be denied, 3 if the 
 		Args:              cobra.RangeArgs(1, 2),
 		ValidArgsFunction: p.CompletePods,
 		RunE: func(command *cobra.Command, arguments []string) error {
-			name, err := plugin.ParsePodName(arguments)
+			name, err := cli.ParsePodName(arguments)
 			if err != nil {
 				return err
 			}

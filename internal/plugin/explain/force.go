@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/cli"
 	"github.com/breakwater-k8s/breakwater/internal/core/printable"
 	"github.com/breakwater-k8s/breakwater/internal/core/removal"
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/explain"
@@ -46,7 +47,7 @@ The command also works while no core cluster is reachable; it then cannot show t
 		Args:              cobra.RangeArgs(1, 2),
 		ValidArgsFunction: p.CompletePods,
 		RunE: func(command *cobra.Command, arguments []string) error {
-			name, err := plugin.ParsePodName(arguments)
+			name, err := cli.ParsePodName(arguments)
 			if err != nil {
 				return err
 			}

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/breakwater-k8s/breakwater/internal/cli"
 	"github.com/breakwater-k8s/breakwater/internal/core/podhold"
 	"github.com/breakwater-k8s/breakwater/internal/plugin"
 )
@@ -68,7 +69,7 @@ REGISTERED is the number of pods that the guard has registered again and that st
 }
 
 func (f *nodeStatusFlags) run(ctx context.Context, names []string) error {
-	names, err := plugin.NodeResource.ParseAll(names)
+	names, err := cli.NodeResource.ParseAll(names)
 	if err := errors.Join(err, f.Check()); err != nil {
 		return err
 	}
@@ -150,7 +151,7 @@ adds the UID of the pod to the annotation ` + podhold.AnnotationRelease + ` of t
 		Example: `  kubectl breakwater node release worker-7 shop/db-0`,
 		Args:    cobra.ExactArgs(2),
 		RunE: func(command *cobra.Command, arguments []string) error {
-			name, err := plugin.NodeResource.Parse(arguments[0])
+			name, err := cli.NodeResource.Parse(arguments[0])
 			if err != nil {
 				return err
 			}

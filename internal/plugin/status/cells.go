@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/cli"
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/status"
 	"github.com/breakwater-k8s/breakwater/internal/plugin"
 )
@@ -51,7 +52,7 @@ type cellList struct {
 }
 
 func (f *cellsFlags) run(ctx context.Context, names []string) error {
-	names, err := plugin.CellResource.ParseAll(names)
+	names, err := cli.CellResource.ParseAll(names)
 	if err := errors.Join(err, f.Check()); err != nil {
 		return err
 	}
