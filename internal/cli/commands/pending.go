@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -59,7 +60,7 @@ func (f *releaseFlags) runPending(ctx context.Context, in io.Reader, out io.Writ
 		return err
 	}
 	if len(found) == 0 {
-		_, err := fmt.Fprintln(out, "No decrease is pending"+p.scopeText()+".")
+		_, err := fmt.Fprintln(out, strings.TrimSuffix("No decrease is pending in namespace "+p.namespace, " in namespace ")+".")
 		return err
 	}
 	if err := p.preview(out, found); err != nil {
@@ -84,13 +85,6 @@ func (f *releaseFlags) checkPending(arguments []string) (names []string, err err
 		return nil, errors.New("set either --dry-run or --yes")
 	}
 	return cli.ProtectorResource.ParseAll(arguments)
-}
-
-func (p *pendingDecreases) scopeText() string {
-	if p.namespace == "" {
-		return ""
-	}
-	return " in namespace " + p.namespace
 }
 
 // find reads the protectors with a pending decrease, only the named ones if there are names. A named protector without a pending

@@ -105,10 +105,6 @@ func (f *nodeStatusFlags) run(ctx context.Context, names []string) error {
 			return fmt.Errorf("no node guard reports on a Node %s: kubectl breakwater node status lists all that do", name)
 		}
 	}
-	return f.write(all)
-}
-
-func (f *nodeStatusFlags) write(all []guardedNode) error {
 	if len(all) == 0 && f.IsTable() {
 		_, err := fmt.Fprintln(f.ErrOut, "No node guard reports in this cluster; see docs/how-to/node-guard.md to install it.")
 		return err
