@@ -22,7 +22,7 @@ func IsAllowed(ctx context.Context, client kubernetes.Interface, right *findings
 	}
 	namespace, _, _ := strings.Cut(strings.TrimPrefix(right.Account, "system:serviceaccount:"), ":")
 	groups := []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"}
-	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{ResourceAttributes: attributes, User: right.Account, Groups: groups}}
-	answer, err := client.AuthorizationV1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+	spec := authorizationv1.SubjectAccessReviewSpec{ResourceAttributes: attributes, User: right.Account, Groups: groups}
+	answer, err := client.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{Spec: spec}, metav1.CreateOptions{})
 	return err == nil && answer.Status.Allowed, err
 }

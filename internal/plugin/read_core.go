@@ -130,7 +130,8 @@ func listDenials(ctx context.Context, c Core, namespace, of string, fields clien
 
 // ProtectorNotFound returns an error that the protector does not exist.
 func ProtectorNotFound(s Scope) error {
-	return fmt.Errorf("PodProtector %s/%s does not exist: select another namespace with --namespace, or list all with kubectl breakwater status -A", s.Namespace, s.Name)
+	return fmt.Errorf("PodProtector %s/%s does not exist: select another namespace with --namespace, or list all with kubectl breakwater status -A",
+		s.Namespace, s.Name)
 }
 
 // ForEachConcurrently runs visit concurrently for all items and waits.

@@ -100,7 +100,8 @@ func readPermissions(ctx context.Context, config *rest.Config, inCore bool, want
 // componentPermissions returns the permissions that accounts of components need. It returns none if the user may not list the accounts or review
 // their permissions.
 func componentPermissions(ctx context.Context, client kubernetes.Interface, inCore bool) (all []findings.Permission) {
-	accounts, err := client.CoreV1().ServiceAccounts(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: findings.LabelPartOf + "=" + findings.PartOfBreakwater})
+	ours := metav1.ListOptions{LabelSelector: findings.LabelPartOf + "=" + findings.PartOfBreakwater}
+	accounts, err := client.CoreV1().ServiceAccounts(metav1.NamespaceAll).List(ctx, ours)
 	review := &findings.Permission{Verb: "create", Group: "authorization.k8s.io", Resource: "subjectaccessreviews"}
 	if allowed, reviewErr := plugin.IsAllowed(ctx, client, review); err != nil || reviewErr != nil || !allowed {
 		return nil

@@ -31,7 +31,9 @@ func requestEach[T any](hooks []T, request func(*T) findings.Hook) []findings.Ho
 }
 
 // inspectWebhook reads the certificate of a webhook and sends it a request, if the webhook is reachable from this machine.
-func inspectWebhook(ctx context.Context, name string, purpose findings.ReviewKind, clientConfig *admissionregistrationv1.WebhookClientConfig, request func() error) findings.Hook {
+func inspectWebhook(
+	ctx context.Context, name string, purpose findings.ReviewKind, clientConfig *admissionregistrationv1.WebhookClientConfig, request func() error,
+) findings.Hook {
 	found := findings.Hook{Name: name, Reviews: purpose, Bundle: clientConfig.CABundle}
 	address := ""
 	switch {

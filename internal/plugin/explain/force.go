@@ -37,7 +37,8 @@ func ForceCommand(p *plugin.Plugin) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "force pod/NAME --reason TEXT [--delete] [--yes]",
 		Short: "Allow the removal of a pod in an emergency, whatever its protectors decide (break-glass)",
-		Long: `Shows which protectors the removal would override, asks for confirmation, and annotates the pod with ` + v1alpha1.AnnotationForceDelete + `=true and with the reason
+		Long: `Shows which protectors the removal would override, asks for confirmation, and annotates the pod with ` + v1alpha1.AnnotationForceDelete +
+			`=true and with the reason
 (` + v1alpha1.AnnotationForceReason + `). The webhook then allows every client to remove the pod. It records the user, the
 overridden denials and the reason in the protector's event RemovalForced, in its own log and in the audit log of the cell's API server.
 

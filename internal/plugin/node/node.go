@@ -194,7 +194,8 @@ func addRelease(ctx context.Context, c client.Client, name, pod string) error {
 		return fmt.Errorf("the guard of node %s holds no pod %s%s", name, pod, heldHint(status))
 	}
 	before := node.DeepCopy()
-	metav1.SetMetaDataAnnotation(&node.ObjectMeta, podhold.AnnotationRelease, podhold.WithRelease(node.Annotations[podhold.AnnotationRelease], status.Held[at].UID))
+	releases := podhold.WithRelease(node.Annotations[podhold.AnnotationRelease], status.Held[at].UID)
+	metav1.SetMetaDataAnnotation(&node.ObjectMeta, podhold.AnnotationRelease, releases)
 	if err := c.Patch(ctx, node, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("annotate Node %s: %w", name, err)
 	}

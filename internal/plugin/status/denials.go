@@ -35,7 +35,8 @@ func DenialsCommand(p *plugin.Plugin) *cobra.Command {
 audit log of a cell's API server. It groups equal denials into one line. A denial without a responsible protector is an event on the Cell.
 
 In a deletion storm, each replica of the webhook writes one event per protector every 10 seconds, and five events per second for all protectors. An
-event contains the number of further denials. API servers keep events for an hour by default. The counts from events are therefore lower bounds (+); an audit log contains all denials.`,
+event contains the number of further denials. API servers keep events for an hour by default. The counts from events are therefore lower bounds (+); ` +
+			`an audit log contains all denials.`,
 		Example: `  kubectl breakwater denials -A --since 10m
   kubectl breakwater denials -n shop deployment-web -o wide
   kubectl breakwater denials -A --audit-log /var/log/kubernetes/audit.log`,
@@ -114,7 +115,8 @@ func (f *denialsFlags) emptyMessage(of plugin.Scope) string {
 }
 
 func denialTable(all []denial.Denial, o plugin.TableOptions) *plugin.Table {
-	t := plugin.NewTable(o.Row("NAMESPACE", "CORE", []string{"LAST", "COUNT", "VERDICT", "PROTECTOR", "CELL", "PODS", "ASKED BY"}, "FIRST", "OPERATION", "MESSAGE")...)
+	t := plugin.NewTable(o.Row("NAMESPACE", "CORE", []string{"LAST", "COUNT", "VERDICT", "PROTECTOR", "CELL", "PODS", "ASKED BY"},
+		"FIRST", "OPERATION", "MESSAGE")...)
 	t.AlignRight("COUNT")
 	names := 1
 	if o.Wide {

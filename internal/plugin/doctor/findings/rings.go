@@ -61,8 +61,8 @@ func checkShards(f reporter, clusterRing *v1alpha1.ClusterRing, leases []coordin
 			continue
 		}
 		alive++
-		isIt := func(m v1alpha1.RingMember) bool { return m.Name == lease.Name }
-		if isOld := lease.Spec.AcquireTime != nil && now.Sub(lease.Spec.AcquireTime.Time) > time.Minute; isOld && !slices.ContainsFunc(clusterRing.Status.Members, isIt) {
+		isListed := slices.ContainsFunc(clusterRing.Status.Members, func(m v1alpha1.RingMember) bool { return m.Name == lease.Name })
+		if isOld := lease.Spec.AcquireTime != nil && now.Sub(lease.Spec.AcquireTime.Time) > time.Minute; isOld && !isListed {
 			unlisted = append(unlisted, lease.Name)
 		}
 	}
