@@ -12,6 +12,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
+	"github.com/breakwater-k8s/breakwater/internal/cli"
 )
 
 func envCommand(flags *federationFlags) *cobra.Command {
@@ -43,9 +44,9 @@ the single clusters as comments, and the folders of kubectl and of its plugin.
 
 func shellEnv(state *local.State, binaries []string) string {
 	var out strings.Builder
-	fmt.Fprintf(&out, "export KUBECONFIG=%s\n", shellQuote(state.Kubeconfig))
+	fmt.Fprintf(&out, "export KUBECONFIG=%s\n", cli.ShellWord(state.Kubeconfig))
 	if kubectl, ok := local.FindProgram(binaries, "kubectl"); ok {
-		fmt.Fprintf(&out, "export PATH=%s:\"$PATH\"\n", shellQuote(filepath.Dir(kubectl)))
+		fmt.Fprintf(&out, "export PATH=%s:\"$PATH\"\n", cli.ShellWord(filepath.Dir(kubectl)))
 	} else {
 		fmt.Fprintf(&out, "# No folder of --binaries or $%s contains kubectl: use your own\n", local.BinariesVariable)
 	}
@@ -66,7 +67,7 @@ func pluginEnv(state *local.State) (env string) {
 	if _, err := os.Stat(filepath.Join(filepath.Dir(self), "kubectl-breakwater")); err != nil {
 		return ""
 	}
-	env = fmt.Sprintf("export PATH=\"$PATH\":%s\n", shellQuote(filepath.Dir(self)))
+	env = fmt.Sprintf("export PATH=\"$PATH\":%s\n", cli.ShellWord(filepath.Dir(self)))
 	var cores []string
 	for i := range state.Clusters {
 		if slices.Contains(state.Clusters[i].Roles, federation.Core) {
@@ -74,12 +75,7 @@ func pluginEnv(state *local.State) (env string) {
 		}
 	}
 	if len(cores) == 1 {
-		env += fmt.Sprintf("export BREAKWATER_CORE_CONTEXT=%s\n", shellQuote(cores[0]))
+		env += fmt.Sprintf("export BREAKWATER_CORE_CONTEXT=%s\n", cli.ShellWord(cores[0]))
 	}
 	return env
-}
-
-// shellQuote quotes a text as one word of a POSIX shell.
-func shellQuote(text string) string {
-	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }

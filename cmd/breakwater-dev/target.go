@@ -57,11 +57,11 @@ func (f *federationFlags) resolve() (federationTarget, error) {
 		binaries: filepath.SplitList(f.binaries),
 	}
 	if f.topology != defaultTopology {
-		target.repeatFlags += " --topology " + shellQuote(f.topology)
+		target.repeatFlags += " --topology " + cli.ShellWord(f.topology)
 	}
 	if f.dir != "" {
 		target.dir = f.dir
-		target.repeatFlags += " --dir " + shellQuote(f.dir)
+		target.repeatFlags += " --dir " + cli.ShellWord(f.dir)
 	}
 	if target.dir, err = filepath.Abs(target.dir); err != nil {
 		return federationTarget{}, fmt.Errorf("--dir: %w", err)

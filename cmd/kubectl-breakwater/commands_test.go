@@ -203,7 +203,7 @@ func TestStatusOfAProtector(t *testing.T) {
 	wantWords(t, h.mustRun("status", "podprotector/web"), "STALE Its aggregator reported last 60m ago, and becomes stale after 60s: its pods count with the "+
 		"last known numbers (9 available)")
 	_, _, err := runPlugin(t, "", append([]string{"status", "none"}, h.flags...)...)
-	wantErrors(t, err, []string{"PodProtector " + h.namespace + "/none does not exist", "has web"})
+	wantErrors(t, err, []string{"PodProtector " + h.namespace + "/none does not exist"})
 	_, _, err = runPlugin(t, "", append([]string{"status", "web", "-A"}, h.flags...)...)
 	wantErrors(t, err, []string{"a protector has one namespace"})
 	_, _, err = runPlugin(t, "", append([]string{"status", "-o", "xml"}, h.flags...)...)
@@ -255,7 +255,7 @@ func TestCells(t *testing.T) {
 
 func TestDenials(t *testing.T) {
 	h := newHub(t)
-	wantWords(t, h.mustRun("denials"), "No removal was denied or overridden in namespace "+h.namespace+" in the last hour, according to events")
+	wantWords(t, h.mustRun("denials"), "No removal was denied or overridden for "+h.namespace+" in the last 60m, according to events")
 	h.createDenial("web", "web-0", "alice", 9, 20*time.Second)
 	h.createDenial("web", "web-1", "alice", 0, 10*time.Second)
 	h.createDenial("api", "api-0", "bob", 0, 2*time.Hour)
@@ -264,7 +264,7 @@ func TestDenials(t *testing.T) {
 	wantNoWords(t, text, "bob")
 	wantWords(t, h.mustRun("denials", "--since", "0"), "120m ago", "bob")
 	wantWords(t, h.mustRun("denials", "--since", "0", "api", "-o", "wide"), "Breakwater refuses to remove pod \"api-0\"")
-	wantWords(t, h.mustRun("denials", "api"), "No removal was denied or overridden by PodProtector "+h.namespace+"/api")
+	wantWords(t, h.mustRun("denials", "api"), "No removal was denied or overridden for "+h.namespace+"/api")
 	wantWords(t, h.mustRun("denials", "--cell", "elsewhere"), "No removal was denied")
 	h.createUnattributedDenial("elsewhere", "web-7", 3)
 	wantWords(t, h.mustRun("denials", "--cell", "elsewhere"), "4+ UnknownCell - elsewhere web-7 carol")

@@ -120,8 +120,8 @@ func TestArgumentsOfReleasePending(t *testing.T) {
 	}{
 		"a name in all namespaces":         {[]string{"-A", "web"}, "a protector has one namespace"},
 		"--namespace and --all-namespaces": {[]string{"-A", "-n", "shop"}, "either --namespace or --all-namespaces"},
-		"another kind":                     {[]string{"-n", "shop", "Deployment/web"}, `"Deployment/web": want NAME or PodProtector/NAME`},
-		"an empty name":                    {[]string{"-n", "shop", "podprotector/"}, "want NAME or PodProtector/NAME"},
+		"another kind":                     {[]string{"-n", "shop", "Deployment/web"}, `"Deployment/web": want NAME or podprotector/NAME`},
+		"an empty name":                    {[]string{"-n", "shop", "podprotector/"}, "want NAME or podprotector/NAME"},
 		"--deleted":                        {[]string{"-n", "shop", "--deleted"}, "omit --deleted and --kind"},
 		"--dry-run and --yes":              {[]string{"-n", "shop", "--dry-run", "--yes"}, "either --dry-run or --yes"},
 	} {

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/breakwater-k8s/breakwater/internal/core/printable"
+	"github.com/breakwater-k8s/breakwater/internal/telemetry/version"
 )
 
 // ExitError is an error with its own exit code. Every other error exits with 1.
@@ -44,4 +46,16 @@ func ExitCode(ctx context.Context, root *cobra.Command) int {
 		return exit.Code
 	}
 	return 1
+}
+
+// VersionCommand creates the command version.
+func VersionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Print the version of this program", Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintf(command.OutOrStdout(), "%s %s (%s %s/%s)\n",
+				command.Root().CommandPath(), version.String(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			return err
+		},
+	}
 }

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/cli"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 )
@@ -105,14 +106,14 @@ func (c *ClusterFinder) cellContext(name string) (string, error) {
 // KubectlFlags returns the flags with which kubectl uses the cluster of a cell, with a space before each; none if it is the current context.
 func (c *ClusterFinder) KubectlFlags(cell string) (flags string) {
 	if *c.current.KubeConfig != "" {
-		flags = " --kubeconfig " + shellWord(*c.current.KubeConfig)
+		flags = " --kubeconfig " + cli.ShellWord(*c.current.KubeConfig)
 	}
 	kubeContext, err := c.cellContext(cell)
 	if err != nil || kubeContext == "" {
 		kubeContext = *c.current.Context
 	}
 	if kubeContext != "" {
-		flags += " --context " + shellWord(kubeContext)
+		flags += " --context " + cli.ShellWord(kubeContext)
 	}
 	return flags
 }

@@ -45,10 +45,6 @@ type Core struct {
 	Config *rest.Config
 }
 
-func newClusterFinder() *ClusterFinder {
-	return &ClusterFinder{current: genericclioptions.NewConfigFlags(true)}
-}
-
 func (c *ClusterFinder) bind(flags *pflag.FlagSet) {
 	c.current.AddFlags(flags)
 	for _, name := range []string{

@@ -192,8 +192,8 @@ func (c *ClusterFinder) coreWithCell(ctx context.Context, config *rest.Config, r
 		reason = fmt.Sprintf(" (%v)", errors.Join(referencesErr, err))
 	}
 	return nil, fmt.Errorf("%s is not a core cluster of Breakwater: it does not serve Cells (%s), and does not name its core%s. Select the core cluster "+
-		"with --core-context CONTEXT (or BREAKWATER_CORE_CONTEXT), --core-kubeconfig FILE, or --core NAME=KUBECONFIG for each of several%s%s",
-		c.CurrentContext(), v1alpha1.GroupVersion, reason, suggested(others), skippedText(skipped))
+		"with --core-context CONTEXT (or BREAKWATER_CORE_CONTEXT), --core-kubeconfig FILE, or --core NAME=KUBECONFIG for each of several%s",
+		c.CurrentContext(), v1alpha1.GroupVersion, reason, skippedText(skipped))
 }
 
 func (c *ClusterFinder) contextsWithCell(
@@ -233,17 +233,4 @@ func (c *ClusterFinder) reportCore(which, format string, arguments ...any) {
 	if c.Report != nil {
 		c.Report("core: %s, %s", which, fmt.Sprintf(format, arguments...))
 	}
-}
-
-func suggested(others []otherContext) string {
-	if len(others) == 0 {
-		return ""
-	}
-	names := contextNames(others)
-	const limit = 10
-	text := strings.Join(names[:min(len(names), limit)], ", ")
-	if len(names) > limit {
-		text += fmt.Sprintf(" and %d more", len(names)-limit)
-	}
-	return ". Other contexts of your kubeconfig: " + text
 }

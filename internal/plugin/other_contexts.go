@@ -79,21 +79,17 @@ func (c *ClusterFinder) probe(
 
 // chosenContext returns the context named hint, or the first if all lead to one cluster as one user. Otherwise the user has to choose.
 func chosenContext(matching []otherContext, hint string) (string, error) {
-	first := matching[0]
+	first, names := matching[0], []string(nil)
+	for _, one := range matching {
+		names = append(names, one.name)
+	}
 	if slices.ContainsFunc(matching, func(o otherContext) bool { return o.name == hint }) {
 		return hint, nil
 	}
 	if slices.ContainsFunc(matching, func(o otherContext) bool { return o.server != first.server || o.user != first.user }) {
-		return "", fmt.Errorf("choose one with --core-context: %s", strings.Join(contextNames(matching), ", "))
+		return "", fmt.Errorf("choose one with --core-context: %s", strings.Join(names, ", "))
 	}
 	return first.name, nil
-}
-
-func contextNames(all []otherContext) (names []string) {
-	for _, one := range all {
-		names = append(names, one.name)
-	}
-	return names
 }
 
 func skippedText(skipped []string) string {

@@ -20,12 +20,9 @@ func IsAllowed(ctx context.Context, client kubernetes.Interface, right *findings
 		answer, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
 		return err == nil && answer.Status.Allowed, err
 	}
-	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{ResourceAttributes: attributes, User: right.Account, Groups: groupsOf(right.Account)}}
-	answer, err := client.AuthorizationV1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+	namespace, _, _ := strings.Cut(strings.TrimPrefix(right.Account, "system:serviceaccount:"), ":")
+	groups := []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"}
+	spec := authorizationv1.SubjectAccessReviewSpec{ResourceAttributes: attributes, User: right.Account, Groups: groups}
+	answer, err := client.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{Spec: spec}, metav1.CreateOptions{})
 	return err == nil && answer.Status.Allowed, err
-}
-
-func groupsOf(account string) []string {
-	namespace, _, _ := strings.Cut(strings.TrimPrefix(account, "system:serviceaccount:"), ":")
-	return []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"}
 }

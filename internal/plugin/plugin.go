@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/breakwater-k8s/breakwater/internal/core/printable"
@@ -29,7 +30,7 @@ type Plugin struct {
 // New makes all output to the streams printable. Tables and lines are built from printable values in addition, because only there
 // the plugin can distinguish its own line feeds and styles.
 func New(streams genericiooptions.IOStreams) *Plugin {
-	p := &Plugin{Clusters: newClusterFinder(), Now: time.Now, locations: &locations{}}
+	p := &Plugin{Clusters: &ClusterFinder{current: genericclioptions.NewConfigFlags(true)}, Now: time.Now, locations: &locations{}}
 	keep := []string{reset, string(Strong), string(Soft), string(Good), string(Warn), string(Bad)}
 	p.In = streams.In
 	p.Out = &printedCommands{printable.Writer{To: streams.Out, Keep: keep}, p}

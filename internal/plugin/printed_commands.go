@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/breakwater-k8s/breakwater/internal/cli"
 	"github.com/breakwater-k8s/breakwater/internal/core/printable"
 )
 
@@ -57,20 +58,9 @@ func flagText(f *pflag.Flag) (text string) {
 		values = several.GetSlice()
 	}
 	for _, value := range values {
-		text += " --" + f.Name + " " + shellWord(value)
+		text += " --" + f.Name + " " + cli.ShellWord(value)
 	}
 	return text
-}
-
-// shellWord quotes a text as one word of a POSIX shell, if that is necessary.
-func shellWord(text string) string {
-	isPlain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-./:=@%+,", r)
-	}
-	if text != "" && strings.IndexFunc(text, func(r rune) bool { return !isPlain(r) }) < 0 {
-		return text
-	}
-	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
 // Underneath returns the writer to which the output of a command finally goes.

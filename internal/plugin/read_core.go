@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -83,11 +81,7 @@ func (s *CoreState) Views(now time.Time) []status.Protector {
 // FromEachCore calls read for all core clusters concurrently. It returns the successful answers, and the errors of the other cores.
 func FromEachCore[T any](cores []Core, read func(Core) (T, error)) (answers []T, err error) {
 	results, errs := make([]T, len(cores)), make([]error, len(cores))
-	var running sync.WaitGroup
-	for i, c := range cores {
-		running.Go(func() { results[i], errs[i] = read(c) })
-	}
-	running.Wait()
+	ForEachConcurrently(cores, func(i int, c Core) { results[i], errs[i] = read(c) })
 	for i := range cores {
 		if errs[i] == nil {
 			answers = append(answers, results[i])
@@ -134,24 +128,20 @@ func listDenials(ctx context.Context, c Core, namespace, of string, fields clien
 	return denials, err
 }
 
-// ProtectorNotFound returns an error that the protector does not exist, and names those that do.
-func ProtectorNotFound(ctx context.Context, cores []Core, s Scope) error {
-	states, _ := FromEachCore(cores, func(c Core) (CoreState, error) { return readState(ctx, c, s.Namespace, "") })
-	var names []string
-	for i := range states {
-		for j := range states[i].Protectors {
-			names = append(names, states[i].Protectors[j].Name)
-		}
-	}
-	slices.Sort(names)
-	names = slices.Compact(names)
-	const limit = 10
-	switch {
-	case len(names) == 0:
-		return fmt.Errorf("PodProtector %s/%s does not exist, and the namespace has none: select another with --namespace, or list all with kubectl "+
-			"breakwater status -A", s.Namespace, s.Name)
-	case len(names) > limit:
-		names = append(names[:limit], fmt.Sprintf("and %d more", len(names)-limit))
-	}
-	return fmt.Errorf("PodProtector %s/%s does not exist; namespace %s has %s", s.Namespace, s.Name, s.Namespace, strings.Join(names, ", "))
+// ProtectorNotFound returns an error that the protector does not exist.
+func ProtectorNotFound(s Scope) error {
+	return fmt.Errorf("PodProtector %s/%s does not exist: select another namespace with --namespace, or list all with kubectl breakwater status -A",
+		s.Namespace, s.Name)
 }
+
+// ForEachConcurrently runs visit concurrently for all items and waits.
+func ForEachConcurrently[T any](all []T, visit func(i int, one T)) {
+	var running sync.WaitGroup
+	for i, one := range all {
+		running.Go(func() { visit(i, one) })
+	}
+	running.Wait()
+}
+
+// RunConcurrently runs all functions concurrently and waits.
+func RunConcurrently(all ...func()) { ForEachConcurrently(all, func(_ int, run func()) { run() }) }

@@ -5,6 +5,8 @@ import (
 	"errors"
 
 	"github.com/spf13/cobra"
+
+	"github.com/breakwater-k8s/breakwater/internal/cli"
 )
 
 // Scope selects the protectors of a command. An empty namespace means all namespaces, and an empty name all protectors.
@@ -36,7 +38,7 @@ func (f *ScopeFlags) Scope(names []string) (Scope, error) {
 	if err != nil || len(names) == 0 {
 		return Scope{Namespace: namespace}, err
 	}
-	name, err := protectorResource.Parse(names[0])
+	name, err := cli.ProtectorResource.Parse(names[0])
 	return Scope{namespace, name}, err
 }
 

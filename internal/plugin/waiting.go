@@ -91,20 +91,7 @@ type CoreFuture func() ([]Core, error)
 
 // StartCores starts to find the core clusters.
 func (c *ClusterFinder) StartCores(ctx context.Context) CoreFuture {
-	var all []Core
-	var err error
-	found := make(chan struct{})
-	go func() {
-		defer close(found)
-		all, err = c.Cores(ctx)
-	}()
-	return func() ([]Core, error) {
-		<-found
-		return all, err
-	}
-}
-
-// KnownCores returns cores that were found already.
-func KnownCores(all []Core) CoreFuture {
-	return func() ([]Core, error) { return all, nil }
+	found := sync.OnceValues(func() ([]Core, error) { return c.Cores(ctx) })
+	go func() { _, _ = found() }()
+	return found
 }

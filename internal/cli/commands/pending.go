@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/cli"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/core/brake"
 )
@@ -60,7 +60,7 @@ func (f *releaseFlags) runPending(ctx context.Context, in io.Reader, out io.Writ
 		return err
 	}
 	if len(found) == 0 {
-		_, err := fmt.Fprintln(out, "No decrease is pending"+p.scopeText()+".")
+		_, err := fmt.Fprintln(out, strings.TrimSuffix("No decrease is pending in namespace "+p.namespace, " in namespace ")+".")
 		return err
 	}
 	if err := p.preview(out, found); err != nil {
@@ -84,27 +84,7 @@ func (f *releaseFlags) checkPending(arguments []string) (names []string, err err
 	case f.dryRun && f.yes:
 		return nil, errors.New("set either --dry-run or --yes")
 	}
-	for _, argument := range arguments {
-		kind, name, typed := strings.Cut(argument, "/")
-		if !typed {
-			kind, name = "podprotector", argument
-		}
-		kind, _, _ = strings.Cut(strings.ToLower(kind), ".")
-		if name == "" || strings.Contains(name, "/") || !slices.Contains([]string{"podprotector", "podprotectors", "ppr"}, kind) {
-			return nil, fmt.Errorf("%q: want NAME or PodProtector/NAME", argument)
-		}
-		if !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
-	return names, nil
-}
-
-func (p *pendingDecreases) scopeText() string {
-	if p.namespace == "" {
-		return ""
-	}
-	return " in namespace " + p.namespace
+	return cli.ProtectorResource.ParseAll(arguments)
 }
 
 // find reads the protectors with a pending decrease, only the named ones if there are names. A named protector without a pending

@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"maps"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,15 +21,10 @@ func metadataOf(object *unstructured.Unstructured) metav1.ObjectMeta {
 // userMetadata returns the labels or annotations to copy: those of users, not those of tools. A tool that finds its own mark on an object
 // that it did not create may delete the object or change it.
 func userMetadata(from map[string]string) map[string]string {
-	var kept map[string]string
-	for key, value := range from {
-		if isToolKey(key) {
-			continue
-		}
-		if kept == nil {
-			kept = map[string]string{}
-		}
-		kept[key] = value
+	kept := maps.Clone(from)
+	maps.DeleteFunc(kept, func(key, _ string) bool { return isToolKey(key) })
+	if len(kept) == 0 {
+		return nil
 	}
 	return kept
 }

@@ -34,16 +34,12 @@ func (o *Options) referenceObjects(l *link) ([]client.Object, error) {
 	}, nil
 }
 
-// referenceOwner is the field manager of one core's key, so that a join with another core keeps it.
-func (o *Options) referenceOwner() client.FieldOwner {
-	return client.FieldOwner(Owner + "-" + o.CoreName)
-}
-
 // writeReference writes where the core is. Components do not need it, so that a failure is only a warning.
 func (j *Joiner) writeReference(ctx context.Context, l *link) {
 	objects, err := j.referenceObjects(l)
 	if err == nil {
-		err = l.user.apply(ctx, objects, j.referenceOwner())
+		// Each core has its own field manager, so that a join with another core keeps this key.
+		err = l.user.apply(ctx, objects, client.FieldOwner(Owner+"-"+j.CoreName))
 	}
 	if err != nil {
 		j.warn("users of the worker must name the core for kubectl breakwater (--core-context), because ConfigMap %s/%s was not written: %v",

@@ -34,11 +34,6 @@ type auditEvent struct {
 	Annotations              map[string]string `json:"annotations"`
 }
 
-// admittingVerdicts returns the verdicts that admit a removal.
-func admittingVerdicts() []string {
-	return []string{"Unguarded", "NotAvailable", "Unprotected", "OtherCell", "Reserved", "DryRun"}
-}
-
 // ParseAudit parses a line of an audit log; ok is false if the line does not record a denial. Older webhooks did not record the cell.
 func ParseAudit(line []byte) (d Denial, ok bool, err error) {
 	var e auditEvent
@@ -62,7 +57,7 @@ func ParseAudit(line []byte) (d Denial, ok bool, err error) {
 	case d.Forced:
 		d.Verdict, d.Reason = e.annotation(v1alpha1.AuditForcedOver), e.annotation(v1alpha1.AuditForcedReason)
 		return d, !refused, nil
-	case slices.Contains(admittingVerdicts(), verdict):
+	case slices.Contains([]string{"Unguarded", "NotAvailable", "Unprotected", "OtherCell", "Reserved", "DryRun"}, verdict):
 		// The audit event of a collection deletion keeps the annotations of its first pod. Another admission check, such as a
 		// PodDisruptionBudget, can have denied the request.
 		if !refused || !strings.Contains(e.ResponseStatus.Message, "Breakwater refuses to") {

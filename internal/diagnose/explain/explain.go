@@ -125,7 +125,8 @@ func Pod(s Situation) Explanation {
 		e.Notes = append(e.Notes, "the webhook denies the removal if it cannot read the core clusters either; break-glass (kubectl breakwater force) always works")
 		return e
 	}
-	for _, charge := range sorted(s.Covering) {
+	covering := slices.SortedFunc(slices.Values(s.Covering), func(a, b removal.Charge) int { return cmp.Compare(a.String(), b.String()) })
+	for _, charge := range covering {
 		e.Protectors = append(e.Protectors, s.explainProtector(charge, &e))
 	}
 	if s.Request.IsBreakGlass() && e.ForcedOver != "" {
@@ -156,10 +157,6 @@ func (e Explanation) IsUnknown() bool { return e.CoresUnread != "" && !e.IsAdmit
 
 // IsAdmitted reports whether Breakwater does not prevent the removal.
 func (e Explanation) IsAdmitted() bool { return e.Allowed || e.Asked == AskedNo }
-
-func sorted(covering []removal.Charge) []removal.Charge {
-	return slices.SortedFunc(slices.Values(covering), func(a, b removal.Charge) int { return cmp.Compare(a.String(), b.String()) })
-}
 
 // exemptReason says why a removal is admitted without consulting protectors. It is empty if they must be consulted.
 func exemptReason(r removal.Request) string {

@@ -91,7 +91,8 @@ func contributionsOf(p *v1alpha1.PodProtector, cells []v1alpha1.Cell, now time.T
 		var deadline time.Duration
 		at := slices.IndexFunc(cells, func(c v1alpha1.Cell) bool { return c.Name == entry.CellID })
 		if one.NoCell = cells != nil && at < 0; at >= 0 {
-			one.setHeartbeat(&cells[at], p.Namespace, now)
+			one.Heard = lastHeartbeat(&cells[at], p.Namespace)
+			one.Stale, one.StaleAfter = isStale(&cells[at], one.Heard, now), int(cells[at].Spec.StaleAfterOrDefault().Seconds())
 			deadline = cells[at].Spec.AdmissionDeadlineOrDefault()
 		}
 		one.Reservations = reservationsOf(&entry.AdmissionHistory, deadline, now)
@@ -132,7 +133,8 @@ func contributionOf(p *v1alpha1.PodProtector, entry *v1alpha1.PodProtectorCell) 
 		expected := int(*a.ExpectedReplicas)
 		one.Expected = &expected
 	}
-	for _, problem := range []string{a.ExpectedReplicasProblem, a.TargetProblem, spreadProblem(a), a.ExemptProblem} {
+	spread := cmp.Or(a.Spread, &v1alpha1.CellDomains{}).Problem
+	for _, problem := range []string{a.ExpectedReplicasProblem, a.TargetProblem, spread, a.ExemptProblem} {
 		if problem != "" {
 			one.Problems = append(one.Problems, problem)
 		}
@@ -183,21 +185,6 @@ func floorShareOf(p *v1alpha1.PodProtector, entry *v1alpha1.PodProtectorCell) *F
 func recordOf(p *v1alpha1.PodProtector, cellID string) floorshare.Cell {
 	cells := quota.SharesOf(p, 0).Cells
 	return cells[slices.IndexFunc(cells, func(c floorshare.Cell) bool { return c.Name == cellID })]
-}
-
-func spreadProblem(a *v1alpha1.Aggregation) string {
-	if a.Spread == nil {
-		return ""
-	}
-	return a.Spread.Problem
-}
-
-// setHeartbeat records what the Cell reports about the aggregator of a namespace.
-func (c *Contribution) setHeartbeat(cell *v1alpha1.Cell, namespace string, now time.Time) {
-	heard := lastHeartbeat(cell, namespace)
-	c.Stale = isStale(cell, heard, now)
-	c.StaleAfter = int(cell.Spec.StaleAfterOrDefault().Seconds())
-	c.Heard = heard
 }
 
 func reservationsOf(h *v1alpha1.AdmissionHistory, deadline time.Duration, now time.Time) (all []Reservation) {

@@ -95,8 +95,9 @@ func Of(core string, p *v1alpha1.PodProtector, cells []v1alpha1.Cell, now time.T
 		Allowed: quota.Allowed(p), Cells: contributionsOf(p, cells, now), Spread: spreadOf(p), Conditions: conditionsOf(p.Status.Conditions),
 		AboveExpected: AboveExpected(p),
 		Gaps:          GapsOf(p),
-		Restored:      isRestored(p),
 	}
+	_, isRecreated := p.Annotations[v1alpha1.AnnotationRestored]
+	v.Restored = isRecreated || quota.IsRestorePending(p)
 	if decrease, pending := brake.DecreaseOf(p); pending {
 		v.DecreasePending = &decrease
 	}
@@ -117,11 +118,6 @@ func Of(core string, p *v1alpha1.PodProtector, cells []v1alpha1.Cell, now time.T
 	slices.Sort(v.Uncounted)
 	v.Refuses = denialReason(p, &v)
 	return v
-}
-
-func isRestored(p *v1alpha1.PodProtector) bool {
-	_, isRecreated := p.Annotations[v1alpha1.AnnotationRestored]
-	return isRecreated || quota.IsRestorePending(p)
 }
 
 // BelowFloor returns how many available pods are missing to reach the floor. It ignores removals under way.

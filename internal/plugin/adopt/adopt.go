@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
+	"github.com/breakwater-k8s/breakwater/internal/cli"
 	"github.com/breakwater-k8s/breakwater/internal/clusters/successor"
 	"github.com/breakwater-k8s/breakwater/internal/core/printable"
 	"github.com/breakwater-k8s/breakwater/internal/core/succession"
@@ -106,11 +107,7 @@ func (f *adoptFlags) config(ctx context.Context) (*rest.Config, error) {
 	if f.cell == "" {
 		return f.Clusters.CurrentConfig()
 	}
-	cores, err := f.Clusters.Cores(ctx)
-	if err != nil {
-		return nil, err
-	}
-	at, err := f.Clusters.Cell(ctx, f.cell, plugin.KnownCores(cores))
+	at, err := f.Clusters.Cell(ctx, f.cell, f.Clusters.StartCores(ctx))
 	return at.Config, err
 }
 
@@ -181,7 +178,7 @@ func findOrphans(ctx context.Context, cluster *successor.Cluster, namespace, nam
 
 // isController reports whether a reference is the controller with this KIND/NAME or NAME. An empty name matches all.
 func isController(controller metav1.OwnerReference, name string) bool {
-	kind, rest := plugin.SplitTypeName(name)
+	kind, rest := cli.SplitTypeName(name)
 	lower := strings.ToLower(controller.Kind)
 	return name == "" || rest == controller.Name && slices.Contains([]string{"", lower, lower + "s"}, kind)
 }

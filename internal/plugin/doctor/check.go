@@ -107,7 +107,9 @@ func preChecks(ctx context.Context, config *rest.Config) []preCheck {
 		func() { certManager = certManagerProblem(clientset) },
 		func() { permissions = installProblem(ctx, clientset) },
 	)
-	return append(all, preCheck{check.Finding{What: "version", Problem: version}, false}, preCheck{check.Finding{What: "cert-manager", Problem: certManager}, true},
+	return append(all,
+		preCheck{check.Finding{What: "version", Problem: version}, false},
+		preCheck{check.Finding{What: "cert-manager", Problem: certManager}, true},
 		preCheck{check.Finding{What: "permissions", Problem: permissions}, false})
 }
 

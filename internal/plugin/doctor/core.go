@@ -2,14 +2,18 @@ package doctor
 
 import (
 	"context"
+	"slices"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/cli/finalizers"
@@ -88,4 +92,47 @@ func readComponentPods(ctx context.Context, config *rest.Config) ([]corev1.Pod, 
 		return nil, plugin.WithRemedy(config, err)
 	}
 	return list.Items, nil
+}
+
+// readIfServed reads all objects of a kind, none if its CRD does not exist: the crds check reports that.
+func readIfServed[T any](ctx context.Context, c plugin.Core, kind client.ObjectList) ([]T, error) {
+	all, err := plugin.ReadAll[T](ctx, c, kind)
+	if meta.IsNoMatchError(err) {
+		return nil, nil
+	}
+	return all, err
+}
+
+// readShards reads the Leases of shards in each namespace that a ring names.
+func readShards(ctx context.Context, c plugin.Core, rings []v1alpha1.ClusterRing) (all []coordinationv1.Lease, err error) {
+	var read []string
+	for i := range rings {
+		namespace := rings[i].Spec.ShardNamespace
+		if slices.Contains(read, namespace) {
+			continue
+		}
+		read = append(read, namespace)
+		some, err := plugin.ReadAll[coordinationv1.Lease](ctx, c, &coordinationv1.LeaseList{}, client.InNamespace(namespace), client.HasLabels{v1alpha1.LabelRing})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, some...)
+	}
+	return all, nil
+}
+
+// readPolicies reads the names of scheduling policies.
+func readPolicies(ctx context.Context, c plugin.Core) (names []string, err error) {
+	namespaced, err := readIfServed[v1alpha1.PodSchedulingPolicy](ctx, c, &v1alpha1.PodSchedulingPolicyList{})
+	if err != nil {
+		return nil, err
+	}
+	for i := range namespaced {
+		names = append(names, namespaced[i].Namespace+"/"+namespaced[i].Name)
+	}
+	all, err := readIfServed[v1alpha1.ClusterPodSchedulingPolicy](ctx, c, &v1alpha1.ClusterPodSchedulingPolicyList{})
+	for i := range all {
+		names = append(names, all[i].Name)
+	}
+	return names, err
 }

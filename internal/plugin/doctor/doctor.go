@@ -49,7 +49,8 @@ necessary, or that do not exist; objects that wait for finalizers of Breakwater;
 a workload (a dry run creates a second protector for the same workload); ClusterRings with their shards, sharder and webhook.
 Checks in clusters of cells: webhook configurations for removals and for scheduling policies; the webhook's response to the API server (a dry run
 evicts a pod that does not exist); exempt namespaces that have protectors; workloads whose label breakwater.dev/protect has no effect there.
-Checks in both: labels and annotations of Breakwater that are misspelt; certificates and caBundles; pods, versions and permissions of components; your own permissions; clocks.
+Checks in both: labels and annotations of Breakwater that are misspelt; certificates and caBundles; pods, versions and permissions of components; ` +
+			`your own permissions; clocks.
 
 The exit code is 0 without problems, 1 with a problem, and 2 without problems if a check could not be completed.`,
 		Example: `  kubectl breakwater doctor
@@ -61,7 +62,8 @@ The exit code is 0 without problems, 1 with a problem, and 2 without problems if
 	flags := command.Flags()
 	flags.StringArrayVar(&f.cells, "cell", nil, "check only the cluster of this `cell`, and the core clusters; may be repeated")
 	flags.StringSliceVar(&f.checks, "check", nil, "run only these `checks`: "+strings.Join(findings.Checks(), ", "))
-	flags.DurationVar(&f.timeout, "timeout", 10*time.Second, "timeout of all checks, which run concurrently; a cluster that does not answer within --request-timeout (5s) ends its own checks")
+	flags.DurationVar(&f.timeout, "timeout", 10*time.Second, "timeout of all checks, which run concurrently; "+
+		"a cluster that does not answer within --request-timeout (5s) ends its own checks")
 	_ = command.RegisterFlagCompletionFunc("cell", p.CompleteCells)
 	_ = command.RegisterFlagCompletionFunc("check", cobra.FixedCompletions(findings.Checks(), cobra.ShellCompDirectiveNoFileComp))
 	return command
@@ -137,7 +139,9 @@ func (f *doctorFlags) findings(all []findings.Finding) string {
 }
 
 func (f *doctorFlags) finding(one *findings.Finding) string {
-	as := map[findings.Verdict]plugin.Style{findings.OK: plugin.Good, findings.Warning: plugin.Warn, findings.Unknown: plugin.Warn, findings.Problem: plugin.Bad}[one.Verdict]
+	as := map[findings.Verdict]plugin.Style{
+		findings.OK: plugin.Good, findings.Warning: plugin.Warn, findings.Unknown: plugin.Warn, findings.Problem: plugin.Bad,
+	}[one.Verdict]
 	const indent = "  "
 	text := as.Of(strings.ToUpper(string(one.Verdict))) + "  " + plugin.Strong.Of(one.Where+": "+one.Check) + "\n"
 	lines := []string{one.Found}

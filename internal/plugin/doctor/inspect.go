@@ -32,7 +32,8 @@ func (f *doctorFlags) read(ctx context.Context) (*findings.Inspection, error) {
 			}
 		})
 	}
-	answered := f.NoteAfter(f.Clusters.NoticeAfter(), "waiting for the core cluster, for at most %s; cells are checked meanwhile", min(f.Clusters.Limit(), f.timeout))
+	answered := f.NoteAfter(f.Clusters.NoticeAfter(), "waiting for the core cluster, for at most %s; cells are checked meanwhile",
+		min(f.Clusters.Limit(), f.timeout))
 	defer answered()
 	found, err := cores()
 	if err != nil {

@@ -2,16 +2,29 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/http"
+	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/pager"
 	"sigs.k8s.io/yaml"
 
 	"github.com/breakwater-k8s/breakwater/api/crds"
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/policy"
+	"github.com/breakwater-k8s/breakwater/internal/plugin"
 	"github.com/breakwater-k8s/breakwater/internal/plugin/doctor/findings"
 )
 
@@ -68,4 +81,65 @@ func measureClock(ctx context.Context, config *rest.Config) (findings.Clock, err
 	}
 	const half = time.Second / 2
 	return findings.Clock{Ahead: date.Add(half).Sub(sent.Add(took / 2)), Uncertainty: half + took/2}, nil
+}
+
+// readPermissions returns the wanted permissions of the user. If the user may review others, it also returns those of the components' accounts.
+func readPermissions(ctx context.Context, config *rest.Config, inCore bool, wanted []findings.Permission) ([]findings.Permission, error) {
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	all := slices.Concat(wanted, componentPermissions(ctx, client, inCore))
+	errs := make([]error, len(all))
+	plugin.ForEachConcurrently(all, func(i int, _ findings.Permission) {
+		all[i].Allowed, errs[i] = plugin.IsAllowed(ctx, client, &all[i])
+	})
+	return all, plugin.WithRemedy(config, errors.Join(errs...))
+}
+
+// componentPermissions returns the permissions that accounts of components need. It returns none if the user may not list the accounts or review
+// their permissions.
+func componentPermissions(ctx context.Context, client kubernetes.Interface, inCore bool) (all []findings.Permission) {
+	ours := metav1.ListOptions{LabelSelector: findings.LabelPartOf + "=" + findings.PartOfBreakwater}
+	accounts, err := client.CoreV1().ServiceAccounts(metav1.NamespaceAll).List(ctx, ours)
+	review := &findings.Permission{Verb: "create", Group: "authorization.k8s.io", Resource: "subjectaccessreviews"}
+	if allowed, reviewErr := plugin.IsAllowed(ctx, client, review); err != nil || reviewErr != nil || !allowed {
+		return nil
+	}
+	for i := range accounts.Items {
+		account := &accounts.Items[i]
+		needed := findings.ComponentPermissions(account.Labels[findings.LabelComponent], inCore)
+		for j := range needed {
+			needed[j].Account = "system:serviceaccount:" + account.Namespace + ":" + account.Name
+		}
+		all = slices.Concat(all, needed)
+	}
+	return all
+}
+
+// readLabeled returns the metadata of workloads of built-in kinds, and of namespaces, that a label selector selects.
+func readLabeled(ctx context.Context, config *rest.Config, selector string) (all []findings.Labeled, err error) {
+	client, err := metadata.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	kinds := slices.Collect(maps.Keys(policy.BuiltIn()))
+	for _, kind := range append(kinds, corev1.SchemeGroupVersion.WithKind("Namespace")) {
+		on := v1alpha1.KeyOnWorkload
+		if kind.Kind == "Namespace" {
+			on = v1alpha1.KeyOnNamespace
+		}
+		resource, _ := meta.UnsafeGuessKindToResource(kind)
+		pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			return client.Resource(resource).List(ctx, options)
+		})
+		err := pages.EachListItem(ctx, metav1.ListOptions{LabelSelector: selector}, func(object runtime.Object) error {
+			all = append(all, findings.Labeled{On: on, Kind: kind.Kind, Object: object.(*metav1.PartialObjectMetadata)})
+			return nil
+		})
+		if err != nil {
+			return nil, plugin.WithRemedy(config, err)
+		}
+	}
+	return all, nil
 }

@@ -14,7 +14,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/check"
 	"github.com/breakwater-k8s/breakwater/internal/plugin"
 	"github.com/breakwater-k8s/breakwater/internal/plugin/doctor/findings"
 )
@@ -27,7 +31,9 @@ func requestEach[T any](hooks []T, request func(*T) findings.Hook) []findings.Ho
 }
 
 // inspectWebhook reads the certificate of a webhook and sends it a request, if the webhook is reachable from this machine.
-func inspectWebhook(ctx context.Context, name string, purpose findings.ReviewKind, clientConfig *admissionregistrationv1.WebhookClientConfig, request func() error) findings.Hook {
+func inspectWebhook(
+	ctx context.Context, name string, purpose findings.ReviewKind, clientConfig *admissionregistrationv1.WebhookClientConfig, request func() error,
+) findings.Hook {
 	found := findings.Hook{Name: name, Reviews: purpose, Bundle: clientConfig.CABundle}
 	address := ""
 	switch {
@@ -76,4 +82,34 @@ func mutatingConfigurations(ctx context.Context, config *rest.Config) ([]admissi
 		return nil, plugin.ListError(config, "MutatingWebhookConfigurations", err)
 	}
 	return list.Items, nil
+}
+
+// dryRunDuplicate creates a second protector for a workload as a dry run, which the webhook denies. It returns nil if there is no suitable
+// protector.
+func (f *doctorFlags) dryRunDuplicate(ctx context.Context, c plugin.Core, found *findings.Core) *findings.SecondProtectorAnswer {
+	original := findings.TargetedProtector(found, f.Now())
+	if original == nil {
+		return nil
+	}
+	duplicate := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: original.Namespace, Name: "breakwater-doctor"}, Spec: *original.Spec.DeepCopy()}
+	return &findings.SecondProtectorAnswer{Existing: original.Namespace + "/" + original.Name, Err: c.Create(ctx, duplicate, client.DryRunAll)}
+}
+
+// requestCoreWebhooks sends requests to the webhooks for protectors and for objects of rings from this machine.
+func requestCoreWebhooks(ctx context.Context, found *findings.Core) []findings.Hook {
+	checker := &check.Checker{Namespace: metav1.NamespaceDefault}
+	all := requestEach(webhookconfig.ProtectorWebhooks(found.Validating.Value), func(w *webhookconfig.Webhook) findings.Hook {
+		return inspectWebhook(ctx, w.Name, findings.ProtectorReviews, &w.Client, func() error {
+			return checker.CallWebhook(ctx, &admissionregistrationv1.ValidatingWebhook{ClientConfig: w.Client, Rules: w.Rules})
+		})
+	})
+	var ringWebhooks []webhookconfig.Webhook
+	for i := range found.Rings.Value {
+		ringWebhooks = append(ringWebhooks, webhookconfig.RingWebhooks(found.Rings.Value[i].Name, found.Mutating.Value)...)
+	}
+	return append(all, requestEach(ringWebhooks, func(w *webhookconfig.Webhook) findings.Hook {
+		return inspectWebhook(ctx, w.Name+" in "+w.Configuration, findings.RingReviews, &w.Client, func() error {
+			return checker.CallRingWebhook(ctx, &admissionregistrationv1.MutatingWebhook{ClientConfig: w.Client, Rules: w.Rules})
+		})
+	})...)
 }

@@ -3,8 +3,6 @@ package drain
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -45,11 +43,6 @@ func (f *drainFlags) operation() v1alpha1.Operation {
 		return v1alpha1.OperationDelete
 	}
 	return v1alpha1.OperationEvict
-}
-
-// strategy says how kubectl drain requests removals: it retries denied evictions, and stops at a denied deletion.
-func (f *drainFlags) strategy() waves.Strategy {
-	return waves.Strategy{Timeout: f.timeout, AbortNode: f.disableEviction}
 }
 
 // delay adds the time to terminate to the time until the replacement of a pod of a StatefulSet is available.
@@ -110,13 +103,4 @@ func isOrphaned(ctx context.Context, at plugin.CellAccess, pod *corev1.Pod) bool
 	}
 	_, err := at.Client.AppsV1().DaemonSets(pod.Namespace).Get(ctx, name, metav1.GetOptions{})
 	return apierrors.IsNotFound(err)
-}
-
-// abortedNodes returns the names of the nodes, joined.
-func abortedNodes(aborts []waves.Abort) string {
-	var names []string
-	for i := range aborts {
-		names = append(names, aborts[i].Node)
-	}
-	return strings.Join(slices.Compact(names), ", ")
 }

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -64,7 +66,7 @@ The exit code is 0 if all nodes can be drained, and 2 if pods block the drain or
 }
 
 func (f *drainPlanFlags) run(ctx context.Context, names []string) error {
-	names, err := plugin.NodeResource.ParseAll(names)
+	names, err := cli.NodeResource.ParseAll(names)
 	if err := errors.Join(err, f.Check()); err != nil {
 		return err
 	}
@@ -90,12 +92,16 @@ func (f *drainPlanFlags) run(ctx context.Context, names []string) error {
 		f.drain.delay(all)
 		nodes, plan.Notes = append(nodes, waves.Node{Name: name, Pods: all}), append(plan.Notes, notes...)
 	}
-	plan.Plan = waves.NewPlan(at.Cell, f.Now(), nodes, f.parallel, f.drain.strategy())
+	plan.Plan = waves.NewPlan(at.Cell, f.Now(), nodes, f.parallel, waves.Strategy{Timeout: f.drain.timeout, AbortNode: f.drain.disableEviction})
 	if err := plugin.Write(&f.Output, f.Out, plan, func(plan drainPlan) string { return planText(plan, f.Wide()) }); err != nil {
 		return err
 	}
 	if len(plan.Aborts) > 0 {
-		return cli.ExitError{Code: 2, Err: fmt.Errorf("kubectl drain would abort on %s", abortedNodes(plan.Aborts))}
+		names := []string{}
+		for i := range plan.Aborts {
+			names = append(names, plan.Aborts[i].Node)
+		}
+		return cli.ExitError{Code: 2, Err: fmt.Errorf("kubectl drain would abort on %s", strings.Join(slices.Compact(names), ", "))}
 	}
 	if len(plan.Blocked) > 0 {
 		return cli.ExitError{Code: 2, Err: fmt.Errorf("%s would block the drain", printable.Count(len(plan.Blocked), "pod"))}

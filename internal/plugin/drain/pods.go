@@ -28,7 +28,9 @@ type leftOut struct {
 
 // podsToRemove returns the pods to remove, in order, with the protectors that cover them. after is the time until a replacement is available.
 // With 0 it uses the observed time of pods of the same owner.
-func podsToRemove(ctx context.Context, at plugin.CellAccess, pods []corev1.Pod, operation v1alpha1.Operation, after time.Duration) (all []waves.Pod, notes []string, err error) {
+func podsToRemove(
+	ctx context.Context, at plugin.CellAccess, pods []corev1.Pod, operation v1alpha1.Operation, after time.Duration,
+) (all []waves.Pod, notes []string, err error) {
 	var namespaces []string
 	for i := range pods {
 		if !slices.Contains(namespaces, pods[i].Namespace) {

@@ -96,7 +96,7 @@ func denialsText(all []waves.Refusal) string {
 		if counts[key]++; counts[key] > maxPodNames {
 			continue
 		}
-		fmt.Fprintf(&b, "  %s%s: %s\n", r.Pod, onNode(r.Node), strings.TrimSpace(key))
+		fmt.Fprintf(&b, "  %s on %s: %s\n", r.Pod, r.Node, strings.TrimSpace(key))
 		if counts[key] == 1 {
 			b.WriteString(plugin.WrapText(r.Message, "      ") + "\n")
 		}
@@ -109,13 +109,6 @@ func denialsText(all []waves.Refusal) string {
 		}
 	}
 	return b.String()
-}
-
-func onNode(node string) string {
-	if node == "" {
-		return ""
-	}
-	return " on " + node
 }
 
 func leftOutText(left []leftOut, notes []string, wide bool) string {

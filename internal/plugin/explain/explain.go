@@ -53,7 +53,7 @@ The exit code is 0 if the removal is allowed, 2 if it would be denied, 3 if the 
 		Args:              cobra.RangeArgs(1, 2),
 		ValidArgsFunction: p.CompletePods,
 		RunE: func(command *cobra.Command, arguments []string) error {
-			name, err := plugin.ParsePodName(arguments)
+			name, err := cli.ParsePodName(arguments)
 			if err != nil {
 				return err
 			}
@@ -65,7 +65,8 @@ The exit code is 0 if the removal is allowed, 2 if it would be denied, 3 if the 
 	flags.StringVar(&f.operation, "operation", "delete", "`operation` on the pod: delete, evict, update, resize or relabel")
 	flags.BoolVar(&f.ask, "ask", false, "also send a dry run to the API server")
 	p.BindCell(command, &f.cell)
-	_ = command.RegisterFlagCompletionFunc("operation", cobra.FixedCompletions([]string{"delete", "evict", "update", "resize", "relabel"}, cobra.ShellCompDirectiveNoFileComp))
+	operations := cobra.FixedCompletions([]string{"delete", "evict", "update", "resize", "relabel"}, cobra.ShellCompDirectiveNoFileComp)
+	_ = command.RegisterFlagCompletionFunc("operation", operations)
 	return command
 }
 
@@ -149,7 +150,9 @@ func (f *explainFlags) explainPod(ctx context.Context, namespace, name string, o
 }
 
 // readPod reads the situation of a pod. If it has to wait for a core, it reports that with what it knows.
-func readPod(ctx context.Context, p *plugin.Plugin, at plugin.CellAccess, namespace, name string, operation v1alpha1.Operation) (explain.Situation, []string, error) {
+func readPod(
+	ctx context.Context, p *plugin.Plugin, at plugin.CellAccess, namespace, name string, operation v1alpha1.Operation,
+) (explain.Situation, []string, error) {
 	end, _ := ctx.Deadline()
 	reader := live.Reader{Cores: at.Cores, Cluster: at.Cluster, NoticeAfter: p.Clusters.NoticeAfter(), Waiting: func(known explain.Situation) {
 		webhooks := webhookLines(explain.Explanation{Cell: at.Cell, Asked: known.Asked(), Hooks: known.Hooks})

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/cli"
 	"github.com/breakwater-k8s/breakwater/internal/core/printable"
 	"github.com/breakwater-k8s/breakwater/internal/core/removal"
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/explain"
@@ -36,7 +37,8 @@ func ForceCommand(p *plugin.Plugin) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "force pod/NAME --reason TEXT [--delete] [--yes]",
 		Short: "Allow the removal of a pod in an emergency, whatever its protectors decide (break-glass)",
-		Long: `Shows which protectors the removal would override, asks for confirmation, and annotates the pod with ` + v1alpha1.AnnotationForceDelete + `=true and with the reason
+		Long: `Shows which protectors the removal would override, asks for confirmation, and annotates the pod with ` + v1alpha1.AnnotationForceDelete +
+			`=true and with the reason
 (` + v1alpha1.AnnotationForceReason + `). The webhook then allows every client to remove the pod. It records the user, the
 overridden denials and the reason in the protector's event RemovalForced, in its own log and in the audit log of the cell's API server.
 
@@ -46,7 +48,7 @@ The command also works while no core cluster is reachable; it then cannot show t
 		Args:              cobra.RangeArgs(1, 2),
 		ValidArgsFunction: p.CompletePods,
 		RunE: func(command *cobra.Command, arguments []string) error {
-			name, err := plugin.ParsePodName(arguments)
+			name, err := cli.ParsePodName(arguments)
 			if err != nil {
 				return err
 			}

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -103,7 +104,9 @@ func webhookLines(e explain.Explanation) (lines []string) {
 		if hook.SkipReason != "" {
 			line = "not " + line + ": " + hook.SkipReason
 		}
-		if conditions := foreignConditions(hook); len(conditions) > 0 && hook.SkipReason == "" {
+		// The match conditions of Breakwater exclude only requests that consume no budget.
+		conditions := slices.DeleteFunc(slices.Clone(hook.Conditions), func(name string) bool { return name == "costs-availability" || name == "changes-the-spec" })
+		if len(conditions) > 0 && hook.SkipReason == "" {
 			line += ", unless its matchConditions exclude the request: " + strings.Join(conditions, ", ")
 		}
 		lines = append(lines, line)
@@ -117,16 +120,6 @@ func webhookLines(e explain.Explanation) (lines []string) {
 		lines = append(lines, "no webhook: no ValidatingWebhookConfiguration of this cluster calls "+webhookconfig.RemovalPath(e.Cell))
 	}
 	return lines
-}
-
-// foreignConditions drops the match conditions of Breakwater, which exclude only requests that consume no budget.
-func foreignConditions(hook webhookconfig.Hook) (names []string) {
-	for _, name := range hook.Conditions {
-		if name != "costs-availability" && name != "changes-the-spec" {
-			names = append(names, name)
-		}
-	}
-	return names
 }
 
 func protectorsTable(e explain.Explanation) string {

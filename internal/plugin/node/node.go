@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/breakwater-k8s/breakwater/internal/cli"
 	"github.com/breakwater-k8s/breakwater/internal/core/podhold"
 	"github.com/breakwater-k8s/breakwater/internal/plugin"
 )
@@ -68,7 +69,7 @@ REGISTERED is the number of pods that the guard has registered again and that st
 }
 
 func (f *nodeStatusFlags) run(ctx context.Context, names []string) error {
-	names, err := plugin.NodeResource.ParseAll(names)
+	names, err := cli.NodeResource.ParseAll(names)
 	if err := errors.Join(err, f.Check()); err != nil {
 		return err
 	}
@@ -104,10 +105,6 @@ func (f *nodeStatusFlags) run(ctx context.Context, names []string) error {
 			return fmt.Errorf("no node guard reports on a Node %s: kubectl breakwater node status lists all that do", name)
 		}
 	}
-	return f.write(all)
-}
-
-func (f *nodeStatusFlags) write(all []guardedNode) error {
 	if len(all) == 0 && f.IsTable() {
 		_, err := fmt.Fprintln(f.ErrOut, "No node guard reports in this cluster; see docs/how-to/node-guard.md to install it.")
 		return err
@@ -150,7 +147,7 @@ adds the UID of the pod to the annotation ` + podhold.AnnotationRelease + ` of t
 		Example: `  kubectl breakwater node release worker-7 shop/db-0`,
 		Args:    cobra.ExactArgs(2),
 		RunE: func(command *cobra.Command, arguments []string) error {
-			name, err := plugin.NodeResource.Parse(arguments[0])
+			name, err := cli.NodeResource.Parse(arguments[0])
 			if err != nil {
 				return err
 			}
@@ -197,7 +194,8 @@ func addRelease(ctx context.Context, c client.Client, name, pod string) error {
 		return fmt.Errorf("the guard of node %s holds no pod %s%s", name, pod, heldHint(status))
 	}
 	before := node.DeepCopy()
-	metav1.SetMetaDataAnnotation(&node.ObjectMeta, podhold.AnnotationRelease, podhold.WithRelease(node.Annotations[podhold.AnnotationRelease], status.Held[at].UID))
+	releases := podhold.WithRelease(node.Annotations[podhold.AnnotationRelease], status.Held[at].UID)
+	metav1.SetMetaDataAnnotation(&node.ObjectMeta, podhold.AnnotationRelease, releases)
 	if err := c.Patch(ctx, node, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("annotate Node %s: %w", name, err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/cli"
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/status"
 	"github.com/breakwater-k8s/breakwater/internal/plugin"
 )
@@ -51,7 +52,7 @@ type cellList struct {
 }
 
 func (f *cellsFlags) run(ctx context.Context, names []string) error {
-	names, err := plugin.CellResource.ParseAll(names)
+	names, err := cli.CellResource.ParseAll(names)
 	if err := errors.Join(err, f.Check()); err != nil {
 		return err
 	}
@@ -61,7 +62,11 @@ func (f *cellsFlags) run(ctx context.Context, names []string) error {
 	}
 	read, failed := plugin.FromEachCore(cores, func(c plugin.Core) ([]status.Cell, error) {
 		cells, err := plugin.ReadAll[v1alpha1.Cell](ctx, c, &v1alpha1.CellList{})
-		return cellViews(c.Name, cells, f), err
+		views := make([]status.Cell, 0, len(cells))
+		for i := range cells {
+			views = append(views, status.OfCell(c.Name, &cells[i], f.Now()))
+		}
+		return views, err
 	})
 	if len(read) == 0 {
 		return failed
@@ -75,13 +80,6 @@ func (f *cellsFlags) run(ctx context.Context, names []string) error {
 	all = slices.DeleteFunc(all, func(c status.Cell) bool { return len(names) > 0 && !slices.Contains(names, c.Name) })
 	slices.SortFunc(all, func(a, b status.Cell) int { return cmp.Or(cmp.Compare(a.Core, b.Core), cmp.Compare(a.Name, b.Name)) })
 	return cmp.Or(f.writeCells(all, len(cores) > 1), plugin.IncompleteError(len(read), failed))
-}
-
-func cellViews(core string, cells []v1alpha1.Cell, f *cellsFlags) (all []status.Cell) {
-	for i := range cells {
-		all = append(all, status.OfCell(core, &cells[i], f.Now()))
-	}
-	return all
 }
 
 func (f *cellsFlags) writeCells(all []status.Cell, several bool) error {

@@ -35,7 +35,8 @@ func DenialsCommand(p *plugin.Plugin) *cobra.Command {
 audit log of a cell's API server. It groups equal denials into one line. A denial without a responsible protector is an event on the Cell.
 
 In a deletion storm, each replica of the webhook writes one event per protector every 10 seconds, and five events per second for all protectors. An
-event contains the number of further denials. API servers keep events for an hour by default. The counts from events are therefore lower bounds (+); an audit log contains all denials.`,
+event contains the number of further denials. API servers keep events for an hour by default. The counts from events are therefore lower bounds (+); ` +
+			`an audit log contains all denials.`,
 		Example: `  kubectl breakwater denials -A --since 10m
   kubectl breakwater denials -n shop deployment-web -o wide
   kubectl breakwater denials -A --audit-log /var/log/kubernetes/audit.log`,
@@ -101,28 +102,21 @@ func (f *denialsFlags) writeDenials(all []denial.Denial, of plugin.Scope, severa
 func (f *denialsFlags) emptyMessage(of plugin.Scope) string {
 	where := "in any namespace"
 	if of.Namespace != "" {
-		where = "in namespace " + of.Namespace
+		where = strings.TrimSuffix("for "+of.Namespace+"/"+of.Name, "/")
 	}
-	if of.Name != "" {
-		where = fmt.Sprintf("by PodProtector %s/%s", of.Namespace, of.Name)
+	if f.since > 0 {
+		where += " in the last " + duration.HumanDuration(f.since)
 	}
-	when := "in the last " + duration.HumanDuration(f.since)
-	switch f.since {
-	case 0:
-		when = "ever"
-	case time.Hour:
-		when = "in the last hour"
-	}
+	source := "events. API servers keep events for an hour by default; an audit log (--audit-log) contains all denials."
 	if f.auditLog.path != "" {
-		return fmt.Sprintf("No removal was denied or overridden %s %s, according to the audit log. The log must be from an API server that calls Breakwater, "+
-			"with level Metadata or higher.", where, when)
+		source = "the audit log. The log must be from an API server that calls Breakwater, with level Metadata or higher."
 	}
-	return fmt.Sprintf("No removal was denied or overridden %s %s, according to events. API servers keep events for an hour by default; an audit log "+
-		"(--audit-log) contains all denials.", where, when)
+	return "No removal was denied or overridden " + where + ", according to " + source
 }
 
 func denialTable(all []denial.Denial, o plugin.TableOptions) *plugin.Table {
-	t := plugin.NewTable(o.Row("NAMESPACE", "CORE", []string{"LAST", "COUNT", "VERDICT", "PROTECTOR", "CELL", "PODS", "ASKED BY"}, "FIRST", "OPERATION", "MESSAGE")...)
+	t := plugin.NewTable(o.Row("NAMESPACE", "CORE", []string{"LAST", "COUNT", "VERDICT", "PROTECTOR", "CELL", "PODS", "ASKED BY"},
+		"FIRST", "OPERATION", "MESSAGE")...)
 	t.AlignRight("COUNT")
 	names := 1
 	if o.Wide {

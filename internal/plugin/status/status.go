@@ -62,7 +62,7 @@ func (f *statusFlags) run(ctx context.Context, names []string) error {
 		return cmp.Or(f.writeTable(all, alarmsOf(states, f.Now()), of, len(cores) > 1), plugin.IncompleteError(len(states), failed))
 	}
 	if len(all) == 0 {
-		return cmp.Or(failed, plugin.ProtectorNotFound(ctx, cores, of))
+		return cmp.Or(failed, plugin.ProtectorNotFound(of))
 	}
 	return cmp.Or(f.writeEach(ctx, all, states), plugin.IncompleteError(len(states), failed))
 }
@@ -150,7 +150,8 @@ func (f *statusFlags) writeEach(ctx context.Context, all []status.Protector, sta
 		at := slices.IndexFunc(states, func(s plugin.CoreState) bool { return s.Core.Name == all[i].Core })
 		denials, err := plugin.ReadDenials(ctx, states[at].Core, all[i].Namespace, all[i].Name)
 		tree := statusTree{
-			Protector: &all[i], denials: printable.Value(denial.Group(denial.Since(denials, f.Now().Add(-recentPeriod)))), denialsErr: err, requesters: requesters, showAll: f.Wide(), now: f.Now(),
+			Protector: &all[i], denials: printable.Value(denial.Group(denial.Since(denials, f.Now().Add(-recentPeriod)))), denialsErr: err,
+			requesters: requesters, showAll: f.Wide(), now: f.Now(),
 			width: plugin.WidthOf(f.Out),
 		}
 		if _, err := fmt.Fprint(f.Out, tree.text()); err != nil {

@@ -50,7 +50,7 @@ func (f *watchFlags) run(ctx context.Context, names []string) error {
 		return failed
 	}
 	if of.Name != "" && !slices.ContainsFunc(states, func(s plugin.CoreState) bool { return len(s.Protectors) > 0 }) {
-		return plugin.ProtectorNotFound(ctx, cores, of)
+		return plugin.ProtectorNotFound(of)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -99,7 +99,9 @@ func (b *watchState) startWatches(ctx context.Context, c plugin.Core) {
 	b.startInformer(ctx, c, "events", &eventsv1.Event{}, func() client.ObjectList { return &eventsv1.EventList{} }, in, client.MatchingFields(denials))
 }
 
-func (b *watchState) startInformer(ctx context.Context, c plugin.Core, kind string, object client.Object, list func() client.ObjectList, options ...client.ListOption) {
+func (b *watchState) startInformer(
+	ctx context.Context, c plugin.Core, kind string, object client.Object, list func() client.ObjectList, options ...client.ListOption,
+) {
 	source := &toolscache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			l := list()
@@ -168,7 +170,8 @@ func (b *watchState) view(now time.Time) watchView {
 		}
 	}
 	slices.SortFunc(s.protectors, func(a, b status.Protector) int {
-		return cmp.Or(cmp.Compare(effectiveBudget(&a), effectiveBudget(&b)), strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name), strings.Compare(a.Core, b.Core))
+		return cmp.Or(cmp.Compare(effectiveBudget(&a), effectiveBudget(&b)),
+			strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name), strings.Compare(a.Core, b.Core))
 	})
 	s.protectors, s.denials, s.watchErrors = printable.Value(s.protectors), printable.Value(denial.Group(s.denials)), printable.Value(s.watchErrors)
 	return s

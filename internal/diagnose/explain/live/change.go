@@ -22,7 +22,8 @@ func (c *Cluster) dryRunChange(ctx context.Context, namespace, name string, oper
 	if err != nil {
 		return errors.New("read the pod for the dry run: " + err.Error()) // no %w: this is no answer to the removal
 	}
-	container, subresources := otherImage(pod), []string(nil)
+	first := &pod.Spec.Containers[0]
+	container, subresources := map[string]any{"name": first.Name, "image": first.Image + "-explained"}, []string(nil)
 	if operation == v1alpha1.OperationResize {
 		if container, subresources = shrunkResources(pod), []string{"resize"}; container == nil {
 			return fmt.Errorf("no resize restarts a container of pod %s/%s: none has a resizePolicy RestartContainer for a resource that it requests", namespace, name)
@@ -41,12 +42,6 @@ func (c *Cluster) dryRunUnlabel(ctx context.Context, namespace, name string) err
 	patch := []byte(`{"metadata":{"labels":null}}`)
 	_, err := c.Client.CoreV1().Pods(namespace).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
 	return err
-}
-
-// otherImage is a patch that changes the image of the first container.
-func otherImage(pod *corev1.Pod) map[string]any {
-	first := &pod.Spec.Containers[0]
-	return map[string]any{"name": first.Name, "image": first.Image + "-explained"}
 }
 
 // shrunkResources is a patch of the first container that restarts when a resource is resized. It halves that resource, because a smaller amount

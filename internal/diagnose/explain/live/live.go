@@ -131,18 +131,14 @@ func (c *Cluster) DryRun(ctx context.Context, namespace, name string, operation 
 	case v1alpha1.OperationDelete:
 		return c.Client.CoreV1().Pods(namespace).Delete(ctx, name, dry)
 	case v1alpha1.OperationEvict:
-		return evict(ctx, c.Client, namespace, name, dry)
+		return c.Client.PolicyV1().Evictions(namespace).Evict(ctx, &policyv1.Eviction{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, DeleteOptions: &dry,
+		})
 	case v1alpha1.OperationRelabel:
 		return c.dryRunUnlabel(ctx, namespace, name)
 	default:
 		return c.dryRunChange(ctx, namespace, name, operation)
 	}
-}
-
-func evict(ctx context.Context, c kubernetes.Interface, namespace, name string, how metav1.DeleteOptions) error {
-	return c.PolicyV1().Evictions(namespace).Evict(ctx, &policyv1.Eviction{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, DeleteOptions: &how,
-	})
 }
 
 // RecordAnswer records the answer of the API server in an explanation. It returns dryRunErr if that is not an API status, and if it does not come from

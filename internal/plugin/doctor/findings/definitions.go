@@ -3,6 +3,7 @@ package findings
 import (
 	"slices"
 
+	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 
@@ -28,9 +29,9 @@ func checkDefinitions(core *Core, want []apiextensionsv1.CustomResourceDefinitio
 		case have.DeletionTimestamp != nil:
 			found = append(found, f.finding(Problem, "The CustomResourceDefinition "+name+" is being deleted, which cannot be undone.",
 				"See docs/concepts/disasters.md, \"The CRD is deleted\".", ""))
-		case !isEstablished(have):
+		case !apihelpers.IsCRDConditionTrue(have, apiextensionsv1.Established):
 			found = append(found, f.finding(Problem, "The CustomResourceDefinition "+name+" is not served.", "Check its conditions: kubectl describe crd "+name+".", ""))
-		case !hasSameSchema(have, &want[i]):
+		case !equality.Semantic.DeepEqual(schemaOf(have), schemaOf(&want[i])):
 			differing = append(differing, name)
 		}
 	}
@@ -39,16 +40,6 @@ func checkDefinitions(core *Core, want []apiextensionsv1.CustomResourceDefinitio
 			"Upgrade the chart breakwater-crds before the chart breakwater, or kubectl breakwater.", ""))
 	}
 	return f.orOK(found, "All %d exist and match this version.", len(want))
-}
-
-func isEstablished(d *apiextensionsv1.CustomResourceDefinition) bool {
-	return slices.ContainsFunc(d.Status.Conditions, func(c apiextensionsv1.CustomResourceDefinitionCondition) bool {
-		return c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue
-	})
-}
-
-func hasSameSchema(have, want *apiextensionsv1.CustomResourceDefinition) bool {
-	return equality.Semantic.DeepEqual(schemaOf(have), schemaOf(want))
 }
 
 func schemaOf(d *apiextensionsv1.CustomResourceDefinition) *apiextensionsv1.CustomResourceValidation {

@@ -60,8 +60,9 @@ func checkProtectors(core *Core, now time.Time) []Finding {
 		}
 	}
 	if len(oldDefault) > 0 {
-		found = append(found, f.finding(Warning, "Label changes that take pods out of coverage are not guarded, because spec.operations lacks Relabel (an old default): "+
-			joinNames(oldDefault)+".", "Add Relabel to spec.operations, or to the ProtectionPolicy: docs/how-to/upgrade.md.", ""))
+		found = append(found, f.finding(Warning,
+			"Label changes that take pods out of coverage are not guarded, because spec.operations lacks Relabel (an old default): "+joinNames(oldDefault)+".",
+			"Add Relabel to spec.operations, or to the ProtectionPolicy: docs/how-to/upgrade.md.", ""))
 	}
 	found = append(found, checkDecreases(f, core)...)
 	found = append(found, checkExpectations(f, core)...)

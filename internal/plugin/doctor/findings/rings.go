@@ -61,7 +61,8 @@ func checkShards(f reporter, clusterRing *v1alpha1.ClusterRing, leases []coordin
 			continue
 		}
 		alive++
-		if isOld := lease.Spec.AcquireTime != nil && now.Sub(lease.Spec.AcquireTime.Time) > time.Minute; isOld && !isMember(clusterRing, lease.Name) {
+		isListed := slices.ContainsFunc(clusterRing.Status.Members, func(m v1alpha1.RingMember) bool { return m.Name == lease.Name })
+		if isOld := lease.Spec.AcquireTime != nil && now.Sub(lease.Spec.AcquireTime.Time) > time.Minute; isOld && !isListed {
 			unlisted = append(unlisted, lease.Name)
 		}
 	}
@@ -83,10 +84,6 @@ func checkShards(f reporter, clusterRing *v1alpha1.ClusterRing, leases []coordin
 			"Check that the sharder runs, and read its log: docs/concepts/sharding.md.", "sharder-down"))
 	}
 	return found
-}
-
-func isMember(clusterRing *v1alpha1.ClusterRing, shard string) bool {
-	return slices.ContainsFunc(clusterRing.Status.Members, func(m v1alpha1.RingMember) bool { return m.Name == shard })
 }
 
 // checkSharder judges what the sharder does for a ring with resources: the status that it writes, and whether the API server calls its

@@ -1,4 +1,4 @@
-package plugin
+package cli
 
 import (
 	"fmt"
@@ -17,18 +17,19 @@ func SplitTypeName(text string) (kind, name string) {
 	return kind, name
 }
 
-// resourceNames are the names of a resource type, the full name first.
-type resourceNames []string
+// ResourceNames are the names of a resource type, the full name first.
+type ResourceNames []string
 
+// Resources whose names commands take.
 var (
-	podResource       = resourceNames{"pod", "pods", "po"}                    //nolint:gochecknoglobals // a constant
-	NodeResource      = resourceNames{"node", "nodes", "no"}                  //nolint:gochecknoglobals // a constant
-	CellResource      = resourceNames{"cell", "cells"}                        //nolint:gochecknoglobals // a constant
-	protectorResource = resourceNames{"podprotector", "podprotectors", "ppr"} //nolint:gochecknoglobals // a constant
+	PodResource       = ResourceNames{"pod", "pods", "po"}                    //nolint:gochecknoglobals // a constant
+	NodeResource      = ResourceNames{"node", "nodes", "no"}                  //nolint:gochecknoglobals // a constant
+	CellResource      = ResourceNames{"cell", "cells"}                        //nolint:gochecknoglobals // a constant
+	ProtectorResource = ResourceNames{"podprotector", "podprotectors", "ppr"} //nolint:gochecknoglobals // a constant
 )
 
 // Parse parses NAME, or TYPE/NAME with one of these names as TYPE.
-func (k resourceNames) Parse(text string) (string, error) {
+func (k ResourceNames) Parse(text string) (string, error) {
 	kind, name := SplitTypeName(text)
 	if name == "" || strings.Contains(name, "/") || kind != "" && !slices.Contains(k, kind) {
 		return "", fmt.Errorf("%q: want NAME or %s/NAME", text, k[0])
@@ -37,7 +38,7 @@ func (k resourceNames) Parse(text string) (string, error) {
 }
 
 // ParseAll parses names in order and drops duplicates.
-func (k resourceNames) ParseAll(texts []string) (all []string, err error) {
+func (k ResourceNames) ParseAll(texts []string) (all []string, err error) {
 	for _, text := range texts {
 		name, err := k.Parse(text)
 		if err != nil {
@@ -53,9 +54,20 @@ func (k resourceNames) ParseAll(texts []string) (all []string, err error) {
 // ParsePodName parses pod/NAME, or pod NAME.
 func ParsePodName(arguments []string) (string, error) {
 	text := strings.Join(arguments, "/")
-	name, err := podResource.Parse(text)
+	name, err := PodResource.Parse(text)
 	if err != nil || !strings.Contains(text, "/") { // a bare name is ambiguous
 		return "", fmt.Errorf("%q: want pod/NAME", strings.Join(arguments, " "))
 	}
 	return name, nil
+}
+
+// ShellWord quotes a text as one word of a POSIX shell, if that is necessary.
+func ShellWord(text string) string {
+	isPlain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-./:=@%+,", r)
+	}
+	if text != "" && strings.IndexFunc(text, func(r rune) bool { return !isPlain(r) }) < 0 {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }

@@ -1,4 +1,4 @@
-package plugin
+package cli
 
 import "testing"
 
@@ -7,7 +7,7 @@ func TestResourceNames(t *testing.T) {
 		"web": "web", "podprotector/web": "web", "PPR/web": "web", "podprotectors.breakwater.dev/web": "web",
 		"podprotector.v1alpha1.breakwater.dev/Web.v1": "Web.v1", "": "", "/web": "web", "ppr/": "", "pod/web": "", "ppr/web/0": "",
 	} {
-		got, err := protectorResource.Parse(text)
+		got, err := ProtectorResource.Parse(text)
 		if got != want || (err != nil) != (want == "") {
 			t.Errorf("%q parses as %q (error %v), want %q", text, got, err, want)
 		}
