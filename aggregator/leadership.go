@@ -226,22 +226,26 @@ func (l *leadership) run(ctx context.Context) {
 	case <-l.snapshot.Listed():
 		l.enqueuer.enqueueAll(allNamespaces)
 		running.Go(func() { l.reconciler.heartbeat.run(ctx) })
-		running.Go(func() { l.trigger.Run(ctx) })
-		running.Go(func() { l.guards.published.Run(ctx) })
 		running.Go(func() { l.reconciler.shares.Run(ctx) })
 		running.Go(func() { l.guards.answers.Run(ctx) })
-		running.Go(func() { l.guards.exemptions.Run(ctx) })
-		running.Go(func() { l.guards.ignoredLabels.Run(ctx) })
 		running.Go(func() { l.enqueuer.recountAfterSteps(ctx) })
-		for range l.aggregator.options.Workers {
-			running.Go(func() { l.runWorker(ctx) })
-		}
+		l.startParts(ctx, &running)
 		<-ctx.Done()
 	case <-ctx.Done():
 	}
 	l.enqueuer.queue.ShutDown()
 	l.guards.exemptions.ShutDown()
 	running.Wait()
+}
+
+// startParts starts what a leader and a shard have in common, until ctx ends.
+func (l *leadership) startParts(ctx context.Context, running *sync.WaitGroup) {
+	for _, run := range []func(context.Context){l.trigger.Run, l.guards.published.Run, l.guards.exemptions.Run, l.guards.ignoredLabels.Run} {
+		running.Go(func() { run(ctx) })
+	}
+	for range l.aggregator.options.Workers {
+		running.Go(func() { l.runWorker(ctx) })
+	}
 }
 
 // allNamespaces matches all namespaces.

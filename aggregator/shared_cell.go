@@ -79,13 +79,7 @@ func (l *leadership) runShard(ctx context.Context) {
 	running.Go(func() { l.slots.stream(ctx) })
 	running.Go(func() { l.snapshot.WatchNodes(ctx, l.aggregator.cell.metadata, l.log) })
 	running.Go(func() { l.slots.maintain(ctx) })
-	running.Go(func() { l.trigger.Run(ctx) })
-	running.Go(func() { l.guards.published.Run(ctx) })
-	running.Go(func() { l.guards.exemptions.Run(ctx) })
-	running.Go(func() { l.guards.ignoredLabels.Run(ctx) })
-	for range l.aggregator.options.Workers {
-		running.Go(func() { l.runWorker(ctx) })
-	}
+	l.startParts(ctx, &running)
 	<-ctx.Done()
 	l.enqueuer.queue.ShutDown()
 	running.Wait()

@@ -89,7 +89,7 @@ func (b *slotBalancer) rebalance(ctx context.Context) error {
 
 // recorded returns the slots that the Cell records for this incarnation.
 func (b *slotBalancer) recorded(cell *v1alpha1.Cell) slot.Set {
-	return ownership.SlotsOf(cell, b.shard.Name(), b.l.ownership.Incarnation.Holder)
+	return slot.HeldBy(ownership.Holdings(cell), b.shard.Name(), b.l.ownership.Incarnation.Holder)
 }
 
 // readCell reads the Cell for a report and sets its seen version. It ends the leadership if the leadership's knowledge is void.
