@@ -16,7 +16,7 @@ import (
 )
 
 // The shards of a ring can share a cell. Each shard counts the namespaces of some slots, which it claims in the Cell's status
-// (slot_claims.go). For their protectors it is what a leader is for all. A claim has an epoch above all stored ones, and the pods of its
+// (slot_balancer.go). For their protectors it is what a leader is for all. A claim has an epoch above all stored ones, and the pods of its
 // slots are listed again before any count uses them. An earlier holder of a slot is refused once the slot's protectors carry the new
 // epoch. While no shard has a slot, no component drops reservations there, and its budgets only shrink.
 
