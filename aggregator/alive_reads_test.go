@@ -31,8 +31,8 @@ func newYoungPods(t *testing.T) *youngPods {
 	w.ready("old", time.Hour)
 	w.lead()
 	w.leader = w.newest()
-	read := w.leader.reconciler.reads.ReadLive
-	w.leader.reconciler.reads.ReadLive = func(ctx context.Context, namespace, selector string) (snapshot.LiveRead, error) {
+	read := w.leader.reconciler.pods.reads.ReadLive
+	w.leader.reconciler.pods.reads.ReadLive = func(ctx context.Context, namespace, selector string) (snapshot.LiveRead, error) {
 		w.reads++
 		if w.broken != nil {
 			return snapshot.LiveRead{}, w.broken
@@ -110,7 +110,7 @@ func TestAvailablePodCountsAfterFailedLiveRead(t *testing.T) {
 func TestPodMustBeSeenAgainAfterClockSetBack(t *testing.T) {
 	w := newYoungPods(t)
 	set := time.Duration(0)
-	w.leader.reconciler.clock.wall = func() time.Time { return w.clock.Add(set) }
+	w.leader.reconciler.enqueuer.clock.wall = func() time.Time { return w.clock.Add(set) }
 	set = -time.Hour
 	w.wantCounted(t, 0, "after the clock was set back")
 	w.ready("new", time.Hour) // by the clock as it is set now
@@ -144,8 +144,8 @@ func TestPodsWithoutMinReadySecondsNeedNoLiveRead(t *testing.T) {
 // A read that took long because the process was paused does not predict the cost of the next one.
 func TestSlowLiveReadDelaysNextReadAtMostTenSeconds(t *testing.T) {
 	w := newYoungPods(t)
-	read := w.leader.reconciler.reads.ReadLive
-	w.leader.reconciler.reads.ReadLive = func(ctx context.Context, namespace, selector string) (snapshot.LiveRead, error) {
+	read := w.leader.reconciler.pods.reads.ReadLive
+	w.leader.reconciler.pods.reads.ReadLive = func(ctx context.Context, namespace, selector string) (snapshot.LiveRead, error) {
 		live, err := read(ctx, namespace, selector)
 		w.clock = w.clock.Add(time.Minute)
 		return live, err

@@ -91,7 +91,7 @@ func (c *CellAggregators) syncCells(ctx context.Context) {
 		if !exists || registered.Cell.UID != r.cell || registered.Connection != r.connection || r.hasEnded() {
 			c.stopAggregator(name)
 		} else if l := r.current.Load(); l != nil && registered.Cell.DeletionTimestamp != nil {
-			l.entries.startDraining()
+			l.reconciler.entries.startDraining()
 		}
 	}
 	for _, name := range c.registry.Names() {

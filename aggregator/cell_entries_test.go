@@ -19,15 +19,15 @@ func TestDrainingCellKeepsEntryWithReservations(t *testing.T) {
 	w := newSimulatedCell(1, 0)
 	w.lead()
 	leader := w.newest()
-	leader.entries.draining.Store(true)
+	leader.reconciler.entries.draining.Store(true)
 	p := w.stored.DeepCopy()
 	p.Status.Cells = []v1alpha1.PodProtectorCell{{CellID: simulatedCellName, AdmissionHistory: v1alpha1.AdmissionHistory{Buckets: []v1alpha1.Bucket{{PodUID: "uid-1", Counter: 1}}}}}
-	leader.entries.drain(p)
+	leader.reconciler.entries.drain(p)
 	if cell := quota.CellOf(p, simulatedCellName); cell == nil || cell.Discount != v1alpha1.DiscountDraining || len(cell.AdmissionHistory.Buckets) != 1 {
 		t.Fatalf("drain() leaves %+v, want the entry with its reservation, draining", p.Status.Cells)
 	}
 	p.Status.Cells[0].AdmissionHistory.Buckets = nil
-	leader.entries.drain(p)
+	leader.reconciler.entries.drain(p)
 	if len(p.Status.Cells) > 0 {
 		t.Errorf("drain() leaves %+v, want no entry", p.Status.Cells)
 	}
@@ -57,7 +57,7 @@ func TestDeletedCellGetsNoEntry(t *testing.T) {
 			w.create(true)
 			w.lead()
 			w.newest().enqueuer.informer = toolscache.NewSharedIndexInformer(&toolscache.ListWatch{}, &v1alpha1.PodProtector{}, 0, toolscache.Indexers{})
-			w.newest().entries.readCell = func(context.Context) (*v1alpha1.Cell, uint64, error) { return c.cell, 0, c.err }
+			w.newest().reconciler.entries.readCell = func(context.Context) (*v1alpha1.Cell, uint64, error) { return c.cell, 0, c.err }
 			w.passTime(openCheckInterval)
 			err := w.beginAggregation(w.newest())
 			if (err != nil) != (c.want < 0) {
@@ -95,7 +95,7 @@ func TestClearedEntryIsRecountedFromLiveList(t *testing.T) {
 	w.clearEntry()
 	count()
 	w.lead() // its first list is from before the end of the pod, and recent enough for the protectors that initialCounts.expect records
-	w.newest().initial.counts.Set(w.key(), &initialCount{uid: w.stored.UID, spec: quota.CountedSpec(&w.stored.Spec)})
+	w.newest().reconciler.pods.initial.counts.Set(w.key(), &initialCount{uid: w.stored.UID, spec: quota.CountedSpec(&w.stored.Spec)})
 	count()
 	w.takeEffect(0, false)
 	w.passTime(simulatedDeadline)

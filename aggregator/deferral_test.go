@@ -102,7 +102,7 @@ func newDeferringCell() *deferringCell {
 	}
 	w.lead()
 	r := w.newest().reconciler
-	r.protectors, r.queue, r.rounds = &clusters.Protectors{Writer: statusStore{cell: w}}, wakeUpQueue{cell: w}, &roundTracer{}
+	r.writes.protectors, r.enqueuer.queue, r.enqueuer.rounds = &clusters.Protectors{Writer: statusStore{cell: w}}, wakeUpQueue{cell: w}, &roundTracer{}
 	return w
 }
 
@@ -137,7 +137,7 @@ func (q wakeUpQueue) AddAfter(_ types.NamespacedName, wait time.Duration) {
 // round runs one round of the newest leader, and compares what is stored with what would be without deferral.
 func (w *deferringCell) round(t *rapid.T) {
 	r := w.newest().reconciler
-	for w.busy && r.deferral.limiter.AllowN(w.clock, 1) { // writes of other protectors
+	for w.busy && r.writes.deferral.limiter.AllowN(w.clock, 1) { // writes of other protectors
 	}
 	if err := r.write(t.Context(), w.key(), w.stored.DeepCopy()); err != nil {
 		t.Fatal(err)

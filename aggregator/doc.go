@@ -3,7 +3,7 @@
 //
 // A pod event takes this path. The snapshot (package snapshot) keeps the parts of the pod that are counted, or the end of
 // the pod, and enqueues the protectors of the pod (enqueuer.go). After their aggregation rate the reconciler (reconciler.go)
-// takes the steps of one aggregation (aggregate.go). It counts from the newest snapshot. It settles reservations by the
+// takes the steps of one aggregation (reconciler_aggregate.go). It counts from the newest snapshot. It settles reservations by the
 // snapshot and, where the snapshot cannot decide, by a live read (observed_pods.go). It determines what workloads request
 // (package workloads), and moves the share of the cell (package shares). It writes counts and settlement in one compare-and-swap.
 //

@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -65,19 +66,13 @@ func (e *enqueuer) protectorChanged(p *v1alpha1.PodProtector) {
 // recountAfterSteps recounts protectors after each step back of the clock, until ctx ends: some pods that were available no longer are,
 // and no event reports that.
 func (e *enqueuer) recountAfterSteps(ctx context.Context) {
-	tick := time.NewTicker(clockReadEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	_ = wait.PollUntilContextCancel(ctx, clockReadEvery, false, func(context.Context) (bool, error) { // it ends with ctx
 		if e.clock.wasSetBack() {
 			e.log.Info("Detected a clock step back; recounting protectors with minReadySeconds")
 			e.recountAged()
 		}
-	}
+		return false, nil
+	})
 }
 
 // recountAged enqueues the protectors that count pods by how long they have been ready.

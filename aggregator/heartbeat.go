@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/breakwater-k8s/breakwater/aggregator/snapshot"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -35,16 +36,7 @@ type cellHeartbeat struct {
 
 // run writes the heartbeat of the leadership into the Cell's status until ctx ends.
 func (h *cellHeartbeat) run(ctx context.Context) {
-	ticker := time.NewTicker(h.interval)
-	defer ticker.Stop()
-	for {
-		h.once(ctx)
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-	}
+	wait.NonSlidingUntilWithContext(ctx, h.once, h.interval)
 }
 
 // once writes one heartbeat, unless the pods of some slots are still to be listed.

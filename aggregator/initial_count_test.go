@@ -76,7 +76,7 @@ func TestInitialCountIsNotOlderThanProtector(t *testing.T) {
 			if got := w.aggregateNow(t); got != 5 {
 				t.Errorf("%d available when the stream has caught up, want 5", got)
 			}
-			if len(l.initial.counts.Of) != 0 {
+			if len(l.reconciler.pods.initial.counts.Of) != 0 {
 				t.Error("live list kept after the stream has passed it, want none")
 			}
 		})
@@ -88,7 +88,7 @@ func TestSelectorWithoutPodsNeedsNoList(t *testing.T) {
 	w := newSimulatedCell(1, 4)
 	w.create(true)
 	w.lead()
-	w.newest().reconciler.reads.ReadLive = func(context.Context, string, string) (snapshot.LiveRead, error) {
+	w.newest().reconciler.pods.reads.ReadLive = func(context.Context, string, string) (snapshot.LiveRead, error) {
 		t.Error("read a live list, want none")
 		return snapshot.LiveRead{}, nil
 	}
@@ -104,12 +104,12 @@ func TestNewLeaderListsOnceForKnownProtectors(t *testing.T) {
 	w.create(true)
 	w.lead()
 	l := w.newest()
-	l.initial.counts.Set(w.key(), &initialCount{uid: w.stored.UID, spec: quota.CountedSpec(&w.stored.Spec)})
+	l.reconciler.pods.initial.counts.Set(w.key(), &initialCount{uid: w.stored.UID, spec: quota.CountedSpec(&w.stored.Spec)})
 	w.remove("uid-1") // another list would not contain it
 	if got := w.aggregateNow(t); got != 1 {
 		t.Errorf("%d available, want the one of the leader's own list", got)
 	}
-	if w.aggregateNow(t); len(l.initial.counts.Of) != 0 {
+	if w.aggregateNow(t); len(l.reconciler.pods.initial.counts.Of) != 0 {
 		t.Error("initial count kept after the protector was counted, want none")
 	}
 }
@@ -141,7 +141,7 @@ func TestRestoredProtectorIsCountedAfterDeadline(t *testing.T) {
 				w.store(changed)
 				if newLeader { // it knew the protector before its pods were listed
 					w.lead()
-					w.newest().initial.counts.Set(w.key(), &initialCount{uid: w.stored.UID, spec: quota.CountedSpec(&w.stored.Spec)})
+					w.newest().reconciler.pods.initial.counts.Set(w.key(), &initialCount{uid: w.stored.UID, spec: quota.CountedSpec(&w.stored.Spec)})
 				}
 				counted := func() bool {
 					if err := w.beginAggregation(w.newest()); err != nil {

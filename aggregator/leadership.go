@@ -9,8 +9,6 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/types"
-	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
-	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/breakwater-k8s/breakwater/aggregator/guard"
@@ -28,36 +26,32 @@ import (
 
 // leadership is one leadership of a cell, and all its knowledge. It runs its parts, which end with it.
 type leadership struct {
-	options        Options
-	trimmedPods    corev1client.PodsGetter
-	metadataClient metadata.Interface
-	metrics        *metrics
-	ownership      *ownership.Ownership
+	// aggregator has what outlives the leadership.
+	aggregator *Aggregator
+	start      startState
+	ownership  *ownership.Ownership
 	// slots claims the slots of ownership, if shards share the cell; nil otherwise.
 	slots      *slotBalancer
 	snapshot   *snapshot.Snapshot
-	queue      workqueue.TypedRateLimitingInterface[types.NamespacedName]
 	enqueuer   *enqueuer
-	rounds     *roundTracer
 	reconciler *reconciler
-	entries    *cellEntries
-	deadlines  *reservationDeadlines
-	initial    *initialCounts
-	heartbeat  *cellHeartbeat
 	trigger    *modes.UpdateTrigger
-	// exemptions determine which namespaces are exempt, and label the others; nil if that is not reported.
-	exemptions *guard.Exemptions
-	// IgnoredLabels finds workloads whose label has no effect; nil if that is not reported.
-	ignoredLabels *guard.IgnoredLabels
-	// published is what node guards read.
-	published *guard.Publisher
+	guards     guards
 	// cell is the Cell as it was last read.
 	cell atomic.Pointer[v1alpha1.Cell]
-	// answers are for them, too.
-	answers *guard.Answers
 	// stop ends the leadership, for a reason.
 	stop context.CancelCauseFunc
 	log  logr.Logger
+}
+
+// guards are the parts that publish and report what is guarded; nil if that is not published, or not reported.
+type guards struct {
+	// exemptions determine which namespaces are exempt, and label the others. ignoredLabels finds workloads whose label has no effect.
+	exemptions    *guard.Exemptions
+	ignoredLabels *guard.IgnoredLabels
+	// published is what node guards read, and answers answers them.
+	published *guard.Publisher
+	answers   *guard.Answers
 }
 
 var errDeposed = errors.New("a later leader has written")
@@ -75,11 +69,8 @@ func (a *Aggregator) lead(ctx context.Context) {
 	epoch := state.cell.Status.Aggregator.Epoch
 	owned := ownership.OfLeader(a.options.Identity, epoch, state.beganAt, stop)
 	l := a.newLeadership(ctx, state, owned, a.log.WithValues("epoch", epoch), stop)
-	report := &leaderReport{
-		identity: a.options.Identity, epoch: epoch, start: state, coreClient: a.core.client, coreReader: a.core.reader,
-		snapshot: l.snapshot, metrics: a.metrics, applyCell: l.applyCell, now: a.clocks.now, stop: stop, log: l.log,
-	}
-	l.heartbeat.write, l.heartbeat.isComplete = report.writeLeading, func() bool { return true }
+	report := &leaderReport{l: l, epoch: epoch}
+	l.reconciler.heartbeat.write, l.reconciler.heartbeat.isComplete = report.writeLeading, func() bool { return true }
 	a.metrics.leading.Set(1)
 	a.metrics.epoch.Set(float64(epoch))
 	a.current.Store(l)
@@ -137,12 +128,11 @@ func (a *Aggregator) reportGaps(l *leadership, coreUID string, owns func(namespa
 		core.Shares = a.options.Shares.GetAPIReader()
 	}
 	exempt.LabelNamespaces(core, a.cell.metadata, owns, a.options.LabelRetention, a.clocks.monotonic, l.log)
-	l.exemptions = exempt
-	l.reconciler.exemptions = exempt
+	l.guards.exemptions, l.reconciler.exemptions = exempt, exempt
 	if a.options.OfShares {
 		return
 	}
-	l.ignoredLabels = &guard.IgnoredLabels{
+	l.guards.ignoredLabels = &guard.IgnoredLabels{
 		Objects: a.cell.metadata, Protectors: a.core.informer.GetStore(), Recorder: a.cell.events.NewRecorder(clusters.Scheme(), "breakwater-aggregator"),
 		Has: owns, Log: l.log,
 	}
@@ -169,29 +159,24 @@ func (a *Aggregator) assemble(
 	}
 	deferral, workloads := newDeferral(cell, a.clocks.monotonic), workloads.NewResolver(queue, a.clocks.now, log)
 	l := &leadership{
-		options: a.options, trimmedPods: a.cell.trimmedPods, metadataClient: a.cell.metadata, metrics: a.metrics, ownership: owned,
-		snapshot: pods, queue: queue, enqueuer: enqueuer, rounds: enqueuer.rounds, entries: entries, deadlines: deadlines, initial: initial,
-		heartbeat: heartbeat, stop: stop, log: log,
+		aggregator: a, start: state, ownership: owned, snapshot: pods, enqueuer: enqueuer, stop: stop, log: log,
 		trigger: &modes.UpdateTrigger{
 			Options: a.options.Trigger, Cell: cell, Clientset: a.cell.clientset, EventSettlement: pods.EventSettlement, Now: a.clocks.now, Log: log,
 		},
 	}
-	if namespace := a.options.NodeGuardNamespace; namespace != "" {
-		a.publishForGuards(l, namespace, state)
-	}
 	l.reconciler = &reconciler{
-		cell: cell, start: state, ownership: owned, protectors: a.core.protectors, snapshot: pods, entries: entries, deadlines: deadlines,
-		initial: initial, reads: reads, heartbeat: heartbeat, transitions: &a.history.transitions,
-		delays: delays, deferral: deferral, workloads: workloads,
+		cell: cell, start: state, entries: entries, heartbeat: heartbeat, transitions: &a.history.transitions, delays: delays, workloads: workloads,
+		enqueuer: enqueuer, ofShares: a.options.OfShares,
 		states: ownership.States{
 			workloads, &a.metrics.spread.records, &deadlines.timers, &initial.counts, &delays.cleared, &delays.void, &reads.Next, &deferral.since,
 		},
 		pods: &podObserver{
 			snapshot: pods, deadlines: deadlines, initial: initial, reads: reads, readPod: a.cell.live.ReadPod, clock: a.clocks.steady, monotonic: a.clocks.monotonic, log: log,
 		},
-		events: &protectorEvents{cell: cell, recorder: a.events},
-		rounds: enqueuer.rounds, queue: queue, metrics: a.metrics, clock: a.clocks.steady, monotonic: a.clocks.monotonic, log: log,
-		ofShares: a.options.OfShares,
+		writes: statusWrites{protectors: a.core.protectors, deferral: deferral, events: &protectorEvents{cell: cell, recorder: a.events}, metrics: a.metrics},
+	}
+	if namespace := a.options.NodeGuardNamespace; namespace != "" {
+		a.publishForGuards(l, namespace, state)
 	}
 	if workers := a.options.Shares; workers != nil {
 		l.reconciler.shares = &shares.Keeper{
@@ -206,11 +191,11 @@ func (a *Aggregator) assemble(
 // publishForGuards makes a leadership publish for node guards, and answer them.
 func (a *Aggregator) publishForGuards(l *leadership, namespace string, state startState) {
 	core := a.cell.clientset.CoreV1()
-	l.published = guard.NewPublisher(state.cell, l.entries.scope, core.ConfigMaps(namespace), a.guardVersions)
-	l.published.Protectors, l.published.Newest, l.published.Writable = a.core.informer.GetStore(), a.core.protectors.Newest, l.ownership.WritableSlots
-	l.published.Draining, l.published.Now, l.published.Log = l.entries.draining.Load, a.clocks.now, l.log
-	l.answers = guard.NewAnswers(l.published, core.Nodes(), core)
-	l.answers.Read = a.core.protectors.Read
+	l.guards.published = guard.NewPublisher(state.cell, l.reconciler.entries.scope, core.ConfigMaps(namespace), a.guardVersions)
+	l.guards.published.Protectors, l.guards.published.Newest, l.guards.published.Writable = a.core.informer.GetStore(), a.core.protectors.Newest, l.ownership.WritableSlots
+	l.guards.published.Draining, l.guards.published.Now, l.guards.published.Log = l.reconciler.entries.draining.Load, a.clocks.now, l.log
+	l.guards.answers = guard.NewAnswers(l.guards.published, core.Nodes(), core)
+	l.guards.answers.Read = a.core.protectors.Read
 }
 
 func endReason(ctx context.Context) string {
@@ -223,40 +208,44 @@ func endReason(ctx context.Context) string {
 // applyCell applies the settings of the Cell.
 func (l *leadership) applyCell(cell *v1alpha1.Cell) {
 	l.cell.Store(cell)
-	l.deadlines.admission.Store(int64(cell.Spec.AdmissionDeadlineOrDefault()))
+	l.reconciler.pods.deadlines.admission.Store(int64(cell.Spec.AdmissionDeadlineOrDefault()))
 	l.snapshot.EventSettlement.SetMode(cell.Spec.Settlement)
 	l.trigger.SetSelector(cell.Spec.PodSelector)
-	l.heartbeat.mustProbe.Store(cell.Spec.WhenStale == v1alpha1.WhenStaleDiscount)
+	l.reconciler.heartbeat.mustProbe.Store(cell.Spec.WhenStale == v1alpha1.WhenStaleDiscount)
 	if cell.DeletionTimestamp != nil {
-		l.entries.startDraining()
+		l.reconciler.entries.startDraining()
 	}
 }
 
 func (l *leadership) run(ctx context.Context) {
-	l.initial.expect(allNamespaces)
+	l.reconciler.pods.initial.expect(allNamespaces)
 	var running sync.WaitGroup
-	running.Go(func() { l.snapshot.Stream(ctx, l.trimmedPods, l.log) })
-	running.Go(func() { l.snapshot.WatchNodes(ctx, l.metadataClient, l.log) })
+	running.Go(func() { l.snapshot.Stream(ctx, l.aggregator.cell.trimmedPods, l.log) })
+	running.Go(func() { l.snapshot.WatchNodes(ctx, l.aggregator.cell.metadata, l.log) })
 	select {
 	case <-l.snapshot.Listed():
 		l.enqueuer.enqueueAll(allNamespaces)
-		running.Go(func() { l.heartbeat.run(ctx) })
-		running.Go(func() { l.trigger.Run(ctx) })
-		running.Go(func() { l.published.Run(ctx) })
+		running.Go(func() { l.reconciler.heartbeat.run(ctx) })
 		running.Go(func() { l.reconciler.shares.Run(ctx) })
-		running.Go(func() { l.answers.Run(ctx) })
-		running.Go(func() { l.exemptions.Run(ctx) })
-		running.Go(func() { l.ignoredLabels.Run(ctx) })
+		running.Go(func() { l.guards.answers.Run(ctx) })
 		running.Go(func() { l.enqueuer.recountAfterSteps(ctx) })
-		for range l.options.Workers {
-			running.Go(func() { l.runWorker(ctx) })
-		}
+		l.startParts(ctx, &running)
 		<-ctx.Done()
 	case <-ctx.Done():
 	}
-	l.queue.ShutDown()
-	l.exemptions.ShutDown()
+	l.enqueuer.queue.ShutDown()
+	l.guards.exemptions.ShutDown()
 	running.Wait()
+}
+
+// startParts starts what a leader and a shard have in common, until ctx ends.
+func (l *leadership) startParts(ctx context.Context, running *sync.WaitGroup) {
+	for _, run := range []func(context.Context){l.trigger.Run, l.guards.published.Run, l.guards.exemptions.Run, l.guards.ignoredLabels.Run} {
+		running.Go(func() { run(ctx) })
+	}
+	for range l.aggregator.options.Workers {
+		running.Go(func() { l.runWorker(ctx) })
+	}
 }
 
 // allNamespaces matches all namespaces.
@@ -265,7 +254,7 @@ func allNamespaces(string) bool { return true }
 // isListed reports whether pods were listed, if there are any to count.
 func (l *leadership) isListed() bool {
 	if l.slots != nil {
-		if all, _ := l.slots.owned.Slots.Claimed(); all.Empty() {
+		if all, _ := l.ownership.Slots.Claimed(); all.Empty() {
 			return true
 		}
 	}
@@ -279,7 +268,7 @@ func (l *leadership) isListed() bool {
 
 func (l *leadership) runWorker(ctx context.Context) {
 	for {
-		key, shutdown := l.queue.Get()
+		key, shutdown := l.enqueuer.queue.Get()
 		if shutdown || ctx.Err() != nil { // the next leadership handles the remaining keys
 			return
 		}
@@ -288,21 +277,21 @@ func (l *leadership) runWorker(ctx context.Context) {
 }
 
 func (l *leadership) processKey(ctx context.Context, key types.NamespacedName) {
-	defer l.queue.Done(key)
-	ctx, span := l.rounds.beginRound(ctx, key)
+	defer l.enqueuer.queue.Done(key)
+	ctx, span := l.enqueuer.rounds.beginRound(ctx, key)
 	defer span.End()
 	err := l.reconciler.reconcile(ctx, key)
 	tracing.RecordError(span, err)
 	switch {
 	case err == nil:
-		l.queue.Forget(key)
+		l.enqueuer.queue.Forget(key)
 	case ctx.Err() != nil:
 	case errors.Is(err, errDeposed):
 		l.ownership.StopDeposed(key.Namespace, err)
 	default:
-		l.metrics.writes.WithLabelValues("error").Inc()
+		l.aggregator.metrics.writes.WithLabelValues("error").Inc()
 		l.log.Error(err, "Failed to aggregate a protector", "protector", key)
-		l.queue.AddRateLimited(key)
+		l.enqueuer.queue.AddRateLimited(key)
 	}
 }
 

@@ -15,15 +15,15 @@ func TestEndedLeadershipLeavesQueuedKeys(t *testing.T) {
 	w := newSimulatedCell(1, 4)
 	w.lead()
 	leader := w.newest().leadership
-	leader.queue = workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[types.NamespacedName]())
+	leader.enqueuer.queue = workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[types.NamespacedName]())
 	for n := range 3 {
-		leader.queue.Add(types.NamespacedName{Namespace: "ns", Name: fmt.Sprint("p-", n)})
+		leader.enqueuer.queue.Add(types.NamespacedName{Namespace: "ns", Name: fmt.Sprint("p-", n)})
 	}
 	ctx, end := context.WithCancel(t.Context())
 	end()
-	leader.queue.ShutDown()
+	leader.enqueuer.queue.ShutDown()
 	leader.runWorker(ctx)
-	if left := leader.queue.Len(); left != 2 {
+	if left := leader.enqueuer.queue.Len(); left != 2 {
 		t.Errorf("%d of 3 keys are still queued, want 2", left)
 	}
 }

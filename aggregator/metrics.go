@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -31,30 +32,15 @@ type metrics struct {
 }
 
 func newMetrics(registry prometheus.Registerer) *metrics {
+	register := promauto.With(registry)
 	gauge := func(name, help string) prometheus.Gauge {
-		g := prometheus.NewGauge(prometheus.GaugeOpts{Name: "breakwater_aggregator_" + name, Help: help})
-		registry.MustRegister(g)
-		return g
+		return register.NewGauge(prometheus.GaugeOpts{Name: "breakwater_aggregator_" + name, Help: help})
 	}
 	counter := func(name, help, label string) *prometheus.CounterVec {
-		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "breakwater_aggregator_" + name, Help: help}, []string{label})
-		registry.MustRegister(c)
-		return c
+		return register.NewCounterVec(prometheus.CounterOpts{Name: "breakwater_aggregator_" + name, Help: help}, []string{label})
 	}
-	liveReads := prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "breakwater_aggregator_live_reads_total",
-		Help: "Lists of a namespace, for reservations that the snapshot cannot settle, first counts, and pods that became available by time.",
-	})
-	writeDuration := prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "breakwater_aggregator_write_duration_seconds", Help: "Time that a status write took, by result: written, conflict or error.",
-		Buckets: prometheus.ExponentialBuckets(0.0005, 2, 15),
-	}, []string{"result"})
 	spread := newSpreadMetrics()
-	shareState := prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "breakwater_aggregator_share_state",
-		Help: "1 for the state of the cell's shares, otherwise 0: Joined, Local or Returning; all 0 if another process leads the cell.",
-	}, []string{"state"})
-	registry.MustRegister(liveReads, writeDuration, spread, shareState)
+	registry.MustRegister(spread)
 	return &metrics{
 		leading:        gauge("leading", "1 while this process leads its cell, or has slots of it."),
 		epoch:          gauge("epoch", "Epoch of the last leadership of this process, or of the slots that it claimed last."),
@@ -62,10 +48,21 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 		pods:           gauge("pods", "Pods in the snapshot at the last heartbeat."),
 		protectors:     gauge("protectors", "Protectors that pods are counted for, at the last heartbeat."),
 		forceDeletable: gauge("force_deletable_pods", "Living pods with the annotation breakwater.dev/force-delete, at the last heartbeat."),
-		liveReads:      liveReads,
-		writes:         counter("writes_total", "Status writes by result: written, conflict or error.", "result"),
-		spread:         spread, writeDuration: writeDuration, shareState: shareState,
+		liveReads: register.NewCounter(prometheus.CounterOpts{
+			Name: "breakwater_aggregator_live_reads_total",
+			Help: "Lists of a namespace, for reservations that the snapshot cannot settle, first counts, and pods that became available by time.",
+		}),
+		writes:  counter("writes_total", "Status writes by result: written, conflict or error.", "result"),
 		settled: counter("settled_total", "Reservations settled by reason: gone, expired, relabeled, superseded, updated or overdue.", "reason"),
+		writeDuration: register.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "breakwater_aggregator_write_duration_seconds", Help: "Time that a status write took, by result: written, conflict or error.",
+			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 15),
+		}, []string{"result"}),
+		spread: spread,
+		shareState: register.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "breakwater_aggregator_share_state",
+			Help: "1 for the state of the cell's shares, otherwise 0: Joined, Local or Returning; all 0 if another process leads the cell.",
+		}, []string{"state"}),
 	}
 }
 

@@ -6,17 +6,14 @@ import (
 	"slices"
 	"time"
 
-	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 
 	"github.com/breakwater-k8s/breakwater/aggregator/conditions"
 	"github.com/breakwater-k8s/breakwater/aggregator/guard"
 	"github.com/breakwater-k8s/breakwater/aggregator/ownership"
 	"github.com/breakwater-k8s/breakwater/aggregator/shares"
-	"github.com/breakwater-k8s/breakwater/aggregator/snapshot"
 	"github.com/breakwater-k8s/breakwater/aggregator/workloads"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
@@ -26,46 +23,42 @@ import (
 
 // reconciler brings the cell's part of protectors' statuses up to date. Several workers may use it, each for another protector.
 type reconciler struct {
-	cell        string
-	start       startState
-	ownership   *ownership.Ownership
-	protectors  *clusters.Protectors
-	transitions *transitions
-	snapshot    *snapshot.Snapshot
-	entries     *cellEntries
-	delays      *countDelays
-	deadlines   *reservationDeadlines
-	deferral    *deferral
-	initial     *initialCounts
-	reads       *snapshot.AliveReads
+	cell  string
+	start startState
+	// pods counts, delays says how long not to, and transitions by which specs to.
 	pods        *podObserver
+	delays      *countDelays
+	transitions *transitions
 	workloads   *workloads.Resolver
+	entries     *cellEntries
 	// exemptions are the namespaces that the cell's API server excludes from reviews; nil if they are not determined.
 	exemptions *guard.Exemptions
-	// states are those of the parts, for protectors that are not counted any more.
-	states ownership.States
 	// shares moves the shares of the cell; nil if it has none. ofShares reports that this leadership counts for shares, and for nothing else.
-	shares    *shares.Keeper
-	ofShares  bool
+	shares   *shares.Keeper
+	ofShares bool
+	// states are those of the parts, for protectors that are not counted any more.
+	states    ownership.States
 	heartbeat *cellHeartbeat
-	events    *protectorEvents
-	rounds    *roundTracer
-	queue     workqueue.TypedRateLimitingInterface[types.NamespacedName]
-	metrics   *metrics
-	// clock judges how long pods have been ready. Deadlines use monotonic, which cannot be set.
-	clock     *steadyClock
-	monotonic func() time.Time
-	log       logr.Logger
+	enqueuer  *enqueuer
+	writes    statusWrites
+}
+
+// statusWrites writes statuses of protectors, or defers that, and reports it.
+type statusWrites struct {
+	protectors *clusters.Protectors
+	deferral   *deferral
+	events     *protectorEvents
+	metrics    *metrics
 }
 
 // reconcile brings the cell's part of a protector's status up to date. It decides on the newest object that it has and, after a conflict,
 // again on the newest one of the API server.
 func (r *reconciler) reconcile(ctx context.Context, key types.NamespacedName) error {
-	if !r.ownership.BeginWork(key.Namespace) {
+	if !r.enqueuer.ownership.BeginWork(key.Namespace) {
 		return nil // another shard counts it
 	}
-	defer r.ownership.EndWork(key.Namespace)
-	p, err := r.protectors.Newest(ctx, key)
+	defer r.enqueuer.ownership.EndWork(key.Namespace)
+	p, err := r.writes.protectors.Newest(ctx, key)
 	for {
 		if apierrors.IsNotFound(err) {
 			r.forget(key)
@@ -86,8 +79,8 @@ func (r *reconciler) reconcile(ctx context.Context, key types.NamespacedName) er
 		if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 			return err
 		}
-		r.metrics.writes.WithLabelValues("conflict").Inc()
-		p, err = r.protectors.After(ctx, p)
+		r.writes.metrics.writes.WithLabelValues("conflict").Inc()
+		p, err = r.writes.protectors.After(ctx, p)
 	}
 }
 
@@ -103,7 +96,7 @@ func (r *reconciler) countsFor(p *v1alpha1.PodProtector) bool {
 // write makes the changes that p needs, if any, in one compare-and-swap: count, store, emit, enqueue.
 func (r *reconciler) write(ctx context.Context, key types.NamespacedName, p *v1alpha1.PodProtector) error {
 	before := p.DeepCopy()
-	work, err := r.rounds.count(ctx, p, func(ctx context.Context) (outcome, error) { return r.aggregate(ctx, key, p) })
+	work, err := r.enqueuer.rounds.count(ctx, p, func(ctx context.Context) (outcome, error) { return r.aggregate(ctx, key, p) })
 	if err != nil {
 		return err
 	}
@@ -111,38 +104,38 @@ func (r *reconciler) write(ctx context.Context, key types.NamespacedName, p *v1a
 		r.requeue(key, p, work)
 		return nil
 	}
-	if !r.ownership.CanWrite(key.Namespace) {
+	if !r.enqueuer.ownership.CanWrite(key.Namespace) {
 		return nil
 	}
 	finish, stepErr := r.stepShare(ctx, before, p)
 	if shares.IsOutdated(stepErr) {
-		r.queue.AddAfter(key, shares.ShareRetryInterval)
+		r.enqueuer.queue.AddAfter(key, shares.ShareRetryInterval)
 		return nil
 	} else if stepErr != nil {
 		work.settled = quota.Settled{}
 	}
-	conditions.Summarize(p, r.clock.now())
-	r.metrics.spread.record(key, p)
+	conditions.Summarize(p, r.enqueuer.clock.now())
+	r.writes.metrics.spread.record(key, p)
 	if work.settled.HasAny() || work.becameAvailable || !isUnchanged(before, p, r.cell) {
-		if wait := r.deferral.wait(before, p, &work); wait > 0 {
-			r.queue.AddAfter(key, wait)
+		if wait := r.writes.deferral.wait(before, p, &work); wait > 0 {
+			r.enqueuer.queue.AddAfter(key, wait)
 			r.requeue(key, p, work)
 			return nil
 		}
-		err := r.rounds.store(ctx, &work.settled, func(ctx context.Context) error { return r.storeStatus(ctx, p) })
+		err := r.enqueuer.rounds.store(ctx, &work.settled, func(ctx context.Context) error { return r.storeStatus(ctx, p) })
 		if cell := quota.CellOf(p, r.cell); cell != nil && work.settled.HasAny() && !apierrors.IsConflict(err) {
-			r.deadlines.of(key).Prune(&cell.AdmissionHistory)
+			r.pods.deadlines.of(key).Prune(&cell.AdmissionHistory)
 		}
 		if err != nil {
 			return err
 		}
-		r.metrics.countSettled(&work.settled)
-		r.metrics.writes.WithLabelValues("written").Inc()
-		r.events.emitOverdue(p, work.settled.Overdue)
-		r.events.emitSpread(before, p)
-		r.events.emitExpectation(before, p)
+		r.writes.metrics.countSettled(&work.settled)
+		r.writes.metrics.writes.WithLabelValues("written").Inc()
+		r.writes.events.emitOverdue(p, work.settled.Overdue)
+		r.writes.events.emitSpread(before, p)
+		r.writes.events.emitExpectation(before, p)
 	}
-	r.deferral.end(key)
+	r.writes.deferral.end(key)
 	r.requeue(key, p, work)
 	if stepErr != nil {
 		return stepErr
@@ -171,15 +164,15 @@ func (r *reconciler) finishStep(ctx context.Context, key types.NamespacedName, f
 	if err := finish(ctx); err != nil && !shares.IsOutdated(err) {
 		return fmt.Errorf("write the share of the cell: %w", err)
 	}
-	r.queue.AddAfter(key, shares.ShareRetryInterval)
+	r.enqueuer.queue.AddAfter(key, shares.ShareRetryInterval)
 	return nil
 }
 
 // storeStatus writes the status of a protector, and records how long that took.
 func (r *reconciler) storeStatus(ctx context.Context, p *v1alpha1.PodProtector) error {
 	began := time.Now()
-	err := r.protectors.WriteStatus(ctx, p)
-	tracing.Observe(ctx, r.metrics.writeDuration.WithLabelValues(tracing.WriteResult(err)), time.Since(began).Seconds())
+	err := r.writes.protectors.WriteStatus(ctx, p)
+	tracing.Observe(ctx, r.writes.metrics.writeDuration.WithLabelValues(tracing.WriteResult(err)), time.Since(began).Seconds())
 	return err
 }
 
@@ -206,28 +199,28 @@ func withOwnCells(p *v1alpha1.PodProtector) *v1alpha1.PodProtector {
 func (r *reconciler) requeue(key types.NamespacedName, p *v1alpha1.PodProtector, work outcome) {
 	atLeast := max(p.Spec.AdmissionHistory.AggregationRateOrDefault(), 100*time.Millisecond)
 	if !work.nextAvailable.IsZero() {
-		r.queue.AddAfter(key, max(work.nextAvailable.Sub(r.clock.now()), 0))
+		r.enqueuer.queue.AddAfter(key, max(work.nextAvailable.Sub(r.enqueuer.clock.now()), 0))
 	}
-	awaitsEvent := r.snapshot.EventSettlement.Await(key, quota.CellOf(p, r.cell), p.Spec.AdmissionHistory.AggregationRateOrDefault())
-	if next, ok := r.deadlines.of(key).Next(r.deadlines.admissionDeadline()); ok && !awaitsEvent {
-		r.queue.AddAfter(key, max(next.Sub(r.monotonic()), atLeast))
+	awaitsEvent := r.pods.snapshot.EventSettlement.Await(key, quota.CellOf(p, r.cell), p.Spec.AdmissionHistory.AggregationRateOrDefault())
+	if next, ok := r.pods.deadlines.of(key).Next(r.pods.deadlines.admissionDeadline()); ok && !awaitsEvent {
+		r.enqueuer.queue.AddAfter(key, max(next.Sub(r.pods.monotonic()), atLeast))
 	}
 	if work.wait > 0 {
-		r.queue.AddAfter(key, work.wait)
+		r.enqueuer.queue.AddAfter(key, work.wait)
 	}
-	if wait := conditions.ExcessObservation(p, r.clock.now()); wait > 0 {
-		r.queue.AddAfter(key, max(wait, atLeast))
+	if wait := conditions.ExcessObservation(p, r.enqueuer.clock.now()); wait > 0 {
+		r.enqueuer.queue.AddAfter(key, max(wait, atLeast))
 	}
 	if work.retry {
-		r.queue.AddAfter(key, atLeast)
+		r.enqueuer.queue.AddAfter(key, atLeast)
 	}
-	if unconfirmed := r.protectors.Unconfirmed(key); unconfirmed > 0 {
-		r.queue.AddAfter(key, unconfirmed)
+	if unconfirmed := r.writes.protectors.Unconfirmed(key); unconfirmed > 0 {
+		r.enqueuer.queue.AddAfter(key, unconfirmed)
 	}
 }
 
 // forget drops the state of a protector that is not counted any more.
 func (r *reconciler) forget(key types.NamespacedName) {
-	r.snapshot.Uncover(key)
+	r.pods.snapshot.Uncover(key)
 	r.states.Forget(key)
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // The shards of a ring can share a cell. Each shard counts the namespaces of some slots, which it claims in the Cell's status
-// (slot_claims.go). For their protectors it is what a leader is for all. A claim has an epoch above all stored ones, and the pods of its
+// (slot_balancer.go). For their protectors it is what a leader is for all. A claim has an epoch above all stored ones, and the pods of its
 // slots are listed again before any count uses them. An earlier holder of a slot is refused once the slot's protectors carry the new
 // epoch. While no shard has a slot, no component drops reservations there, and its budgets only shrink.
 
@@ -43,10 +43,8 @@ func (a *Aggregator) runShardOnce(ctx context.Context) error {
 	}
 	a.takeover.lastReason = ""
 	log := a.log.WithValues("holder", incarnation.Holder)
-	owned := ownership.OfShard(incarnation, log)
-	l := a.newLeadership(ctx, state, owned, log, stop)
-	l.slots = a.newSlotBalancer(l, owned, state)
-	l.snapshot.KeepOnly(l.slots.covered)
+	l := a.newLeadership(ctx, state, ownership.OfShard(incarnation, log), log, stop)
+	a.claimSlots(l)
 	a.current.Store(l)
 	if !a.core.restores.IsSameIncarnation(mark) {
 		stop(versions.ErrRestored)
@@ -63,38 +61,27 @@ func (a *Aggregator) runShardOnce(ctx context.Context) error {
 	return nil
 }
 
-// newSlotBalancer returns the part of a leadership that claims its slots, and makes the heartbeat write them.
-func (a *Aggregator) newSlotBalancer(l *leadership, owned *ownership.Ownership, state startState) *slotBalancer {
-	b := &slotBalancer{
-		options: a.options, start: state, owned: owned, coreClient: a.core.client, coreReader: a.core.reader, trimmedPods: a.cell.trimmedPods,
-		informer: a.core.informer, metrics: a.metrics, snapshot: l.snapshot, initial: l.initial, enqueuer: l.enqueuer, heartbeat: l.heartbeat,
-		applyCell: l.applyCell, forgetIn: l.reconciler.states.ForgetIn,
-		takeover: a.takeover, now: a.clocks.now, monotonic: a.clocks.monotonic, stop: l.stop, log: l.log, relistRequests: make(chan struct{}, 1),
-	}
-	l.heartbeat.write = b.writeHeartbeat
-	l.heartbeat.isComplete = func() bool {
-		all, _ := owned.Slots.Claimed()
+// claimSlots makes a leadership claim its slots, and the heartbeat write them.
+func (a *Aggregator) claimSlots(l *leadership) {
+	l.slots = &slotBalancer{l: l, shard: a.options.Membership, core: a.core, takeover: a.takeover, relistRequests: make(chan struct{}, 1)}
+	l.reconciler.heartbeat.write = l.slots.writeHeartbeat
+	l.reconciler.heartbeat.isComplete = func() bool {
+		all, _ := l.ownership.Slots.Claimed()
 		return l.snapshot.CoversSlots(all)
 	}
-	return b
+	l.snapshot.KeepOnly(l.slots.covered)
 }
 
 func (l *leadership) runShard(ctx context.Context) {
-	unregister := l.options.Membership.OnChange(l.slots.owned.RequestRebalance)
+	unregister := l.aggregator.options.Membership.OnChange(l.ownership.RequestRebalance)
 	defer unregister()
 	var running sync.WaitGroup
 	running.Go(func() { l.slots.stream(ctx) })
-	running.Go(func() { l.snapshot.WatchNodes(ctx, l.metadataClient, l.log) })
+	running.Go(func() { l.snapshot.WatchNodes(ctx, l.aggregator.cell.metadata, l.log) })
 	running.Go(func() { l.slots.maintain(ctx) })
-	running.Go(func() { l.trigger.Run(ctx) })
-	running.Go(func() { l.published.Run(ctx) })
-	running.Go(func() { l.reconciler.exemptions.Run(ctx) })
-	running.Go(func() { l.ignoredLabels.Run(ctx) })
-	for range l.options.Workers {
-		running.Go(func() { l.runWorker(ctx) })
-	}
+	l.startParts(ctx, &running)
 	<-ctx.Done()
-	l.queue.ShutDown()
+	l.enqueuer.queue.ShutDown()
 	running.Wait()
 }
 
@@ -108,7 +95,7 @@ func (a *Aggregator) watchSlotOwnership(ctx context.Context, mgr manager.Manager
 		old, _ := before.(*v1alpha1.Cell)
 		cell, ok := after.(*v1alpha1.Cell)
 		if l := a.current.Load(); ok && l != nil && cell.Name == a.options.Cell && !slices.Equal(ownership.Holdings(old), ownership.Holdings(cell)) {
-			l.slots.owned.RequestRebalance()
+			l.ownership.RequestRebalance()
 		}
 	}})
 	if err != nil {

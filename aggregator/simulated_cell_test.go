@@ -213,14 +213,14 @@ func (w *simulatedCell) lead() {
 	pods := snapshot.New(func(types.NamespacedName, time.Duration) {}, func(err error) { panic(err) }, a.clocks.steady.now, now)
 	pods.Configure(w.scope, func(types.NamespacedName) bool { return false })
 	l := a.assemble(state, owned, pods, &enqueuer{ownership: owned, clock: a.clocks.steady, log: logr.Discard()}, logr.Discard(), stop)
-	l.deadlines.admission.Store(int64(simulatedDeadline))
-	l.reconciler.reads.ReadLive = func(_ context.Context, _, selector string) (snapshot.LiveRead, error) {
+	l.reconciler.pods.deadlines.admission.Store(int64(simulatedDeadline))
+	l.reconciler.pods.reads.ReadLive = func(_ context.Context, _, selector string) (snapshot.LiveRead, error) {
 		return w.readLive(selector), nil
 	}
-	l.entries.readCell = func(context.Context) (*v1alpha1.Cell, uint64, error) { return state.cell, state.version, nil }
+	l.reconciler.entries.readCell = func(context.Context) (*v1alpha1.Cell, uint64, error) { return state.cell, state.version, nil }
 	l.reconciler.pods.readPod = func(_ context.Context, _, name string) (*corev1.Pod, error) { return w.podNamed(name), nil }
 	if !isCounted(w.stored, simulatedCellName, nil) { // as initialCounts.expect does
-		l.initial.counts.Set(w.key(), &initialCount{uid: w.stored.UID, spec: quota.CountedSpec(&w.stored.Spec)})
+		l.reconciler.pods.initial.counts.Set(w.key(), &initialCount{uid: w.stored.UID, spec: quota.CountedSpec(&w.stored.Spec)})
 	}
 	w.leaders = append(w.leaders, &leader{leadership: l})
 	w.relist(w.newest())
@@ -290,7 +290,7 @@ func (w *simulatedCell) beginAggregation(l *leader) error {
 	if _, err := l.reconciler.aggregate(context.Background(), w.key(), p); err != nil {
 		return err
 	}
-	conditions.Summarize(p, l.reconciler.clock.now())
+	conditions.Summarize(p, l.reconciler.enqueuer.clock.now())
 	w.pending = append(w.pending, pendingWrite{at: w.storedVersion, new: p})
 	return nil
 }
@@ -308,7 +308,7 @@ func (w *simulatedCell) store(p *v1alpha1.PodProtector) {
 	w.storedVersion++
 	if w.stored.UID != p.UID {
 		for _, l := range w.leaders { // their watches report the deletion
-			l.entries.endedProtectors.recordEnd(w.stored, simulatedCellName, false, w.clock)
+			l.reconciler.entries.endedProtectors.recordEnd(w.stored, simulatedCellName, false, w.clock)
 		}
 	}
 	w.stored = p

@@ -41,10 +41,11 @@ func TestWriteDurationIsRecorded(t *testing.T) {
 	}).Build()
 	registry := prometheus.NewRegistry()
 	tracer := tracing.NewTracer(sdktrace.NewTracerProvider())
-	r := &reconciler{
-		rounds: &roundTracer{tracer: tracer}, metrics: newMetrics(registry),
+	rounds := &roundTracer{tracer: tracer}
+	r := &reconciler{writes: statusWrites{
+		metrics:    newMetrics(registry),
 		protectors: &clusters.Protectors{Cache: core, Live: core, Writer: core, RestoreDetector: &clusters.RestoreDetector{}},
-	}
+	}}
 	traces := map[string]string{}
 	for result, becomes := range map[string]error{
 		"written":  nil,
@@ -57,7 +58,7 @@ func TestWriteDurationIsRecorded(t *testing.T) {
 		}
 		ctx, span := tracer.Root(t.Context(), tracing.SpanRound, time.Now())
 		store := func(ctx context.Context) error { return r.storeStatus(ctx, p) }
-		if err := r.rounds.store(ctx, &quota.Settled{}, store); (err == nil) != (becomes == nil) {
+		if err := rounds.store(ctx, &quota.Settled{}, store); (err == nil) != (becomes == nil) {
 			t.Fatalf("%s: %v", result, err)
 		}
 		span.End()

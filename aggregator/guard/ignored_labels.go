@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/metadata"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
@@ -48,16 +49,10 @@ func (l *IgnoredLabels) Run(ctx context.Context) {
 	if l == nil {
 		return
 	}
-	every := time.NewTicker(ignoredLabelsInterval)
-	defer every.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-every.C:
-			l.check(ctx)
-		}
-	}
+	_ = wait.PollUntilContextCancel(ctx, ignoredLabelsInterval, false, func(ctx context.Context) (bool, error) { // it ends with ctx
+		l.check(ctx)
+		return false, nil
+	})
 }
 
 // check emits an event on each workload that the check before found, too, unless that was emitted in the last hour.

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -48,21 +49,14 @@ func (t *UpdateTrigger) Run(ctx context.Context) {
 	if t.Options.Namespace == "" {
 		return
 	}
-	tick := time.NewTicker(t.Options.Every)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
+	_ = wait.PollUntilContextCancel(ctx, t.Options.Every, false, func(ctx context.Context) (bool, error) { // it ends with ctx
+		if t.EventSettlement.needsEvent() {
+			if err := t.change(ctx); err != nil && ctx.Err() == nil {
+				t.Log.Error(err, "Failed to change the update trigger", "namespace", t.Options.Namespace)
+			}
 		}
-		if !t.EventSettlement.needsEvent() {
-			continue
-		}
-		if err := t.change(ctx); err != nil && ctx.Err() == nil {
-			t.Log.Error(err, "Failed to change the update trigger", "namespace", t.Options.Namespace)
-		}
-	}
+		return false, nil
+	})
 }
 
 // change changes the trigger pod, or creates it: a user may have deleted it.

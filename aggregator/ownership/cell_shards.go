@@ -35,11 +35,6 @@ func EntryOf(cell *v1alpha1.Cell, shard string) *v1alpha1.CellShard {
 	return &cell.Status.Shards[i]
 }
 
-// SlotsOf returns the slots that an incarnation of a shard has.
-func SlotsOf(cell *v1alpha1.Cell, shard, holder string) slot.Set {
-	return slot.HeldBy(Holdings(cell), shard, holder)
-}
-
 // AddEntry adds an entry without slots for an incarnation of a shard. The slots of an earlier incarnation become unowned.
 func AddEntry(cell *v1alpha1.Cell, ring, shard, holder string) {
 	if entry := EntryOf(cell, shard); entry == nil || entry.Holder != holder {

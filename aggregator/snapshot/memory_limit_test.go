@@ -24,14 +24,14 @@ func TestEndlessListFails(t *testing.T) {
 	endless := func(context.Context, metav1.ListOptions) (*corev1.PodList, error) {
 		pages++
 		page := &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "1", Continue: "more"}}
-		for i := range listPage {
+		for i := range stream.PageSize {
 			page.Items = append(page.Items, *largePod(fmt.Sprint(pages, "-", i), 100))
 		}
 		return page, nil
 	}
 	for range 2 { // each list restarts the count
 		pages = 0
-		_, err := listStripped(t.Context(), metav1.ListOptions{}, stripping(0), most.WrapList(endless))
+		_, err := listStripped(t.Context(), metav1.ListOptions{}, &stream.Continuity{Now: time.Now}, most, stripping(0), endless)
 		if err == nil || !strings.Contains(err.Error(), "more pods than a cluster can have") || pages < 5 || pages > 15 {
 			t.Errorf("the list ends after %d pages with error %v, want an error about pods after some 10 pages", pages, err)
 		}

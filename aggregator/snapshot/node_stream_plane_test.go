@@ -93,7 +93,7 @@ func TestNodeStreamFollowsAPIServer(t *testing.T) {
 		t.Run(map[bool]string{false: "streamed", true: "paged"}[paged], func(t *testing.T) {
 			plane := kubernetes.NewForConfigOrDie(testplane.Config(t))
 			prefix := testplane.Namespace(t)
-			zones := makeNodes(t, plane, prefix, stream.MetadataPage+10)
+			zones := makeNodes(t, plane, prefix, stream.PageSize+10)
 			requests, cut := &recorder{refuseStreams: paged}, (*partition)(nil)
 			cell := testplane.Config(t)
 			cell.Wrap(func(next http.RoundTripper) http.RoundTripper {
@@ -156,7 +156,7 @@ func (r *recorder) checkPages(t *testing.T, paged bool) {
 	for _, requests := range r.requests {
 		if requests.Get("watch") == "" {
 			pages++
-			if requests.Get("limit") != fmt.Sprint(stream.MetadataPage) {
+			if requests.Get("limit") != fmt.Sprint(stream.PageSize) {
 				t.Errorf("listed by %v, want a page", requests)
 			}
 		}

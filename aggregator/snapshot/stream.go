@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/tools/pager"
 
 	"github.com/breakwater-k8s/breakwater/aggregator/stream"
 )
@@ -36,10 +35,7 @@ func (s *Snapshot) Stream(ctx context.Context, cell corev1client.PodsGetter, log
 	limit := stream.NewMemoryLimit("pods", stream.PodsLimitBytes)
 	source := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			history.BeginList()
-			listed, err := listStripped(ctx, options, stripping(s.SinceCreation()), limit.WrapList(s.filter.filterList(history.WrapList(pods.List))))
-			history.EndList(err)
-			return listed, err
+			return listStripped(ctx, options, history, limit, stripping(s.SinceCreation()), s.filter.filterList(pods.List))
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			return history.Watch(ctx, options, limit.WrapWatch(s.filter.filterWatch(pods.Watch)))
@@ -48,29 +44,21 @@ func (s *Snapshot) Stream(ctx context.Context, cell corev1client.PodsGetter, log
 	cache.NewReflectorWithOptions(source, &corev1.Pod{}, s, cache.ReflectorOptions{Name: "pods", Logger: &log, Backoff: &streamBackoff}).RunWithContext(ctx)
 }
 
-// listPage is the page size of a list: the number of whole pods that are in memory at a time.
-const listPage = 250
-
-// listStripped lists pods page by page and strips each page before it requests the next. All pages have the version of the
-// first, which is always the newest (rule 5). A reflector that lists again requests a version that is not older than its last one,
-// but an API server serves that from its cache, which has no pages.
+// listStripped lists pods page by page and strips each page before it requests the next.
 func listStripped(
-	ctx context.Context, options metav1.ListOptions, strip func(*corev1.Pod) *pod,
+	ctx context.Context, options metav1.ListOptions, history *stream.Continuity, limit *stream.MemoryLimit, strip func(*corev1.Pod) *pod,
 	list func(context.Context, metav1.ListOptions) (*corev1.PodList, error),
 ) (runtime.Object, error) {
-	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	return stream.List(ctx, options, history, limit, func(ctx context.Context, options metav1.ListOptions) (runtime.Object, []metav1.Object, error) {
 		whole, err := list(ctx, options)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		page := &internalversion.List{ListMeta: whole.ListMeta, Items: make([]runtime.Object, 0, len(whole.Items))}
+		page, objects := &internalversion.List{ListMeta: whole.ListMeta}, make([]metav1.Object, len(whole.Items))
 		for i := range whole.Items {
 			page.Items = append(page.Items, strip(&whole.Items[i]))
+			objects[i] = &whole.Items[i]
 		}
-		return page, nil
+		return page, objects, nil
 	})
-	options.ResourceVersion, options.ResourceVersionMatch = "", ""
-	options.Limit = listPage
-	listed, _, err := pages.List(ctx, options)
-	return listed, err
 }

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/breakwater-k8s/breakwater/aggregator/stream"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 	"github.com/breakwater-k8s/breakwater/internal/core/podhealth"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
@@ -71,7 +72,7 @@ func TestStreamBeginsWithNewestPods(t *testing.T) {
 	config := testplane.Config(t)
 	namespace := testplane.Namespace(t)
 	plane := kubernetes.NewForConfigOrDie(config)
-	makeMixedPods(t, plane, namespace, listPage+10)
+	makeMixedPods(t, plane, namespace, stream.PageSize+10)
 	list, err := plane.CoreV1().Pods(metav1.NamespaceAll).List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -130,7 +131,7 @@ func (r *recorder) check(t *testing.T, paged bool) {
 			}
 		default:
 			pages++
-			if version != "" || requests.Get("limit") != fmt.Sprint(listPage) {
+			if version != "" || requests.Get("limit") != fmt.Sprint(stream.PageSize) {
 				t.Errorf("listed by %v, want a page of the newest version", requests)
 			}
 		}

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/breakwater-k8s/breakwater/aggregator/stream"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
@@ -45,7 +47,7 @@ func TestListIsNewestAndPaged(t *testing.T) {
 			for i := range 5 {
 				pods = append(pods, *samplePod(fmt.Sprint(i), fmt.Sprint(i), "1", nil))
 			}
-			listed, err := listStripped(t.Context(), options, stripping(1), pagesOf(&requests, pods...))
+			listed, err := listStripped(t.Context(), options, &stream.Continuity{Now: time.Now}, stream.NewMemoryLimit("pods", stream.PodsLimitBytes), stripping(1), pagesOf(&requests, pods...))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -58,7 +60,7 @@ func TestListIsNewestAndPaged(t *testing.T) {
 					t.Errorf("listed %+v as pod %d", list.Items[i], i)
 				}
 			}
-			want := []metav1.ListOptions{{Limit: listPage}, {Limit: listPage, Continue: "2"}, {Limit: listPage, Continue: "4"}}
+			want := []metav1.ListOptions{{Limit: stream.PageSize}, {Limit: stream.PageSize, Continue: "2"}, {Limit: stream.PageSize, Continue: "4"}}
 			if diff := cmp.Diff(want, requests); diff != "" {
 				t.Errorf("asked for (-want +got):\n%s", diff)
 			}
@@ -69,7 +71,7 @@ func TestListIsNewestAndPaged(t *testing.T) {
 func TestListThatFailsHalfwayReturnsNothing(t *testing.T) {
 	var requests []metav1.ListOptions
 	pages, failure := pagesOf(&requests, *samplePod("a", "a", "1", nil), corev1.Pod{}, corev1.Pod{}), errors.New("cut")
-	listed, err := listStripped(t.Context(), metav1.ListOptions{}, stripping(1), func(ctx context.Context, options metav1.ListOptions) (*corev1.PodList, error) {
+	listed, err := listStripped(t.Context(), metav1.ListOptions{}, &stream.Continuity{Now: time.Now}, stream.NewMemoryLimit("pods", stream.PodsLimitBytes), stripping(1), func(ctx context.Context, options metav1.ListOptions) (*corev1.PodList, error) {
 		if options.Continue != "" {
 			return nil, failure
 		}

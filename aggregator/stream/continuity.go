@@ -7,7 +7,6 @@ import (
 	"errors"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -33,15 +32,12 @@ type Continuity struct {
 	pageReadAt time.Time
 }
 
-// listPods lists pods, or a page of them.
-type listPods = func(context.Context, metav1.ListOptions) (*corev1.PodList, error)
-
 const (
 	// ContinueWithin is how long after the planned end of a watch, or after a list, the next watch may begin. A reflector opens it at
 	// once. A few seconds allow for a slow response, and are too short to stop the API servers of a cell, restore its etcd and start them
 	// again.
 	ContinueWithin = 5 * time.Second
-	// pageWithin is how long a page of a list may take. A page is one request for at most listPage pods, and no etcd can be restored in
+	// pageWithin is how long a page of a list may take. A page is one request for at most PageSize objects, and no etcd can be restored in
 	// that time either.
 	pageWithin = 30 * time.Second
 )
@@ -49,8 +45,8 @@ const (
 // errPaused is the error of a list whose pages may be of different histories.
 var errPaused = errors.New("the last page was read too long ago, and the cell may have been restored since; all objects are listed again")
 
-// BeginList must be called before the first page of a list is read.
-func (c *Continuity) BeginList() { c.from, c.until, c.pageReadAt = time.Time{}, time.Time{}, c.Now() }
+// beginList must be called before the first page of a list is read.
+func (c *Continuity) beginList() { c.from, c.until, c.pageReadAt = time.Time{}, time.Time{}, c.Now() }
 
 // pageRead must be called after each page of a list is read, with its error. It returns the error with which the list fails, if any.
 func (c *Continuity) pageRead(err error) error {
@@ -62,19 +58,8 @@ func (c *Continuity) pageRead(err error) error {
 	return err
 }
 
-// WrapList wraps a paged list, and fails it when its pages are too far apart.
-func (c *Continuity) WrapList(list listPods) listPods {
-	return func(ctx context.Context, options metav1.ListOptions) (*corev1.PodList, error) {
-		read, err := list(ctx, options)
-		if err := c.pageRead(err); err != nil {
-			return nil, err
-		}
-		return read, nil
-	}
-}
-
-// EndList must be called after a list, with its error. A watch from the version of the list has the same history.
-func (c *Continuity) EndList(err error) {
+// endList must be called after a list, with its error. A watch from the version of the list has the same history.
+func (c *Continuity) endList(err error) {
 	if err == nil {
 		c.from, c.until = c.pageReadAt, c.pageReadAt.Add(ContinueWithin)
 	}
@@ -120,10 +105,10 @@ func Source(
 	return &toolscache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			options.ResourceVersion, options.ResourceVersionMatch = "", "" // always the newest (rule 5)
-			history.BeginList()
+			history.beginList()
 			listed, err := list(ctx, options)
 			err = history.pageRead(err)
-			history.EndList(err)
+			history.endList(err)
 			return listed, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {

@@ -82,15 +82,15 @@ func TestStreamResumesOnlyWithSameHistory(t *testing.T) {
 			}, false},
 		"a list by pages is followed by a watch": {
 			func(c *fakeStream) {
-				c.stream.BeginList()
+				c.stream.beginList()
 				page(c)
 				c.passTime(20 * time.Second)
 				page(c)
-				c.stream.EndList(nil)
+				c.stream.endList(nil)
 			}, true},
 		"a list by pages is not when the process was stopped after it": {
-			func(c *fakeStream) { c.stream.BeginList(); page(c); c.stream.EndList(nil); c.passTime(time.Minute) }, false},
-		"a list that failed is not":       {func(c *fakeStream) { c.stream.BeginList(); c.stream.EndList(cut) }, false},
+			func(c *fakeStream) { c.stream.beginList(); page(c); c.stream.endList(nil); c.passTime(time.Minute) }, false},
+		"a list that failed is not":       {func(c *fakeStream) { c.stream.beginList(); c.stream.endList(cut) }, false},
 		"no watch continues from nothing": {func(*fakeStream) {}, false},
 	} {
 		t.Run(claim, func(t *testing.T) {
@@ -115,7 +115,7 @@ func TestStreamResumesOnlyWithSameHistory(t *testing.T) {
 func TestListWithDistantPagesFails(t *testing.T) {
 	now, cut := time.Unix(0, 0), errors.New("cut")
 	c := &Continuity{Now: func() time.Time { return now }}
-	c.BeginList()
+	c.beginList()
 	for _, step := range []struct {
 		after         time.Duration
 		failure, want error
@@ -125,7 +125,7 @@ func TestListWithDistantPagesFails(t *testing.T) {
 			t.Errorf("pageRead() after %s returned %v, want %v", step.after, err, step.want)
 		}
 	}
-	c.BeginList()
+	c.beginList()
 	if err := c.pageRead(nil); err != nil {
 		t.Errorf("pageRead() of the next list returned %v, want none", err)
 	}

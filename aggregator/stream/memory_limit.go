@@ -44,30 +44,11 @@ const (
 	MetadataLimitBytes = 256 << 20
 	// objectSize is the size of an object without its strings, in bytes.
 	objectSize = 300
-	// MetadataPage is the page size of a list of metadata: the number of objects that are unstripped in memory at a time.
-	MetadataPage = 250
+	// PageSize is the page size of a list: the number of whole objects that are in memory at a time.
+	PageSize = 250
 )
 
 type openWatch = func(context.Context, metav1.ListOptions) (watch.Interface, error)
-
-// WrapList wraps a paged list and counts its pods.
-func (m *MemoryLimit) WrapList(list listPods) listPods {
-	return func(ctx context.Context, options metav1.ListOptions) (*corev1.PodList, error) {
-		page, err := list(ctx, options)
-		if err != nil {
-			return nil, err
-		}
-		if options.Continue == "" {
-			m.reset()
-		}
-		for i := range page.Items {
-			if err := m.addListed(&page.Items[i]); err != nil {
-				return nil, err
-			}
-		}
-		return page, nil
-	}
-}
 
 // WrapWatch wraps a watch, counts its objects, and ends it with an error when they exceed the ceiling.
 func (m *MemoryLimit) WrapWatch(open openWatch) openWatch {
@@ -111,13 +92,8 @@ func (m *MemoryLimit) reset() {
 	m.sum = 0
 }
 
-// addListed counts an object of a list. All objects of a list are in memory until the list ends, including objects that it returns twice.
-func (m *MemoryLimit) addListed(object metav1.Object) error {
-	return m.put(object, SizeOf(object), true)
-}
-
-// put records the size of an object. It replaces an earlier size, unless both is true: then both are in memory and it adds them. Size 0
-// removes the object.
+// put records the size of an object. It replaces an earlier size, except in a list: all its objects are in memory until it ends, including those that
+// it returns twice. Size 0 removes the object.
 func (m *MemoryLimit) put(object metav1.Object, size int64, isListed bool) error {
 	key := maphash.Comparable(m.seed, types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()})
 	m.mu.Lock()
@@ -153,30 +129,51 @@ func SizeOf(object metav1.Object) int64 {
 	return int64(size)
 }
 
-// ListMetadata lists the metadata of objects page by page, as listStripped does for pods, and strips each page before it requests the
-// next.
-func ListMetadata(
+// List lists objects page by page. All pages have the version of the first, which is always the newest (rule 5). A reflector that lists again requests
+// a version that is not older than its last one, but an API server serves that from its cache, which has no pages. read reads a page and strips its
+// objects, so that only those of one page are whole at a time. It also returns the objects for the limit.
+func List(
 	ctx context.Context, options metav1.ListOptions, history *Continuity, limit *MemoryLimit,
-	list func(context.Context, metav1.ListOptions) (*metav1.PartialObjectMetadataList, error), strip func(*metav1.PartialObjectMetadata),
+	read func(context.Context, metav1.ListOptions) (runtime.Object, []metav1.Object, error),
 ) (runtime.Object, error) {
-	history.BeginList()
-	limit.reset()
+	history.beginList()
 	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-		page, err := list(ctx, options)
+		page, objects, err := read(ctx, options)
 		if err := history.pageRead(err); err != nil {
 			return nil, err
 		}
-		for i := range page.Items {
-			strip(&page.Items[i])
-			if err := limit.addListed(&page.Items[i]); err != nil {
+		if options.Continue == "" {
+			limit.reset()
+		}
+		for _, object := range objects {
+			if err := limit.put(object, SizeOf(object), true); err != nil {
 				return nil, err
 			}
 		}
 		return page, nil
 	})
 	options.ResourceVersion, options.ResourceVersionMatch = "", ""
-	options.Limit = MetadataPage
+	options.Limit = PageSize
 	listed, _, err := pages.List(ctx, options)
-	history.EndList(err)
+	history.endList(err)
 	return listed, err
+}
+
+// ListMetadata lists the metadata of objects, stripped.
+func ListMetadata(
+	ctx context.Context, options metav1.ListOptions, history *Continuity, limit *MemoryLimit,
+	list func(context.Context, metav1.ListOptions) (*metav1.PartialObjectMetadataList, error), strip func(*metav1.PartialObjectMetadata),
+) (runtime.Object, error) {
+	return List(ctx, options, history, limit, func(ctx context.Context, options metav1.ListOptions) (runtime.Object, []metav1.Object, error) {
+		page, err := list(ctx, options)
+		if err != nil {
+			return nil, nil, err
+		}
+		objects := make([]metav1.Object, len(page.Items))
+		for i := range page.Items {
+			strip(&page.Items[i])
+			objects[i] = &page.Items[i]
+		}
+		return page, objects, nil
+	})
 }

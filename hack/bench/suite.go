@@ -54,7 +54,7 @@ func suites() []suite {
 		{name: "all-cells", more: true, arguments: []string{"-bench=^BenchmarkCells$", "-benchtime=300x", "./webhook"}},
 		{name: "all-webhook", more: true, arguments: []string{"-skip=^BenchmarkCells$", "-benchtime=3000x", "./webhook"}},
 		{name: "all-living", more: true, arguments: []string{"-benchtime=2x", "./e2e/living"}},
-		{name: "all-aggregator", more: true, arguments: []string{"-benchtime=1x", "-timeout=40m", "./aggregator"}},
+		{name: "all-aggregator", more: true, arguments: []string{"-benchtime=1x", "-timeout=40m", "./aggregator", "./aggregator/snapshot"}},
 	}
 }
 

@@ -107,8 +107,8 @@ func (r *reconciler) awaitRecreation(_ context.Context, a *aggregation) (bool, e
 
 // checkEpoch returns errDeposed if a later leader has written.
 func (r *reconciler) checkEpoch(_ context.Context, a *aggregation) (bool, error) {
-	if a.stored.Aggregation.Epoch > r.ownership.EpochOf(a.key.Namespace) {
-		r.ownership.ObserveEpoch(a.stored.Aggregation.Epoch)
+	if a.stored.Aggregation.Epoch > r.enqueuer.ownership.EpochOf(a.key.Namespace) {
+		r.enqueuer.ownership.ObserveEpoch(a.stored.Aggregation.Epoch)
 		return true, fmt.Errorf("epoch %d on %s: %w", a.stored.Aggregation.Epoch, a.key, errDeposed)
 	}
 	return false, nil
@@ -166,15 +166,15 @@ func (r *reconciler) checkSelector(_ context.Context, a *aggregation) (bool, err
 // coverPods makes the snapshot count for the protector, and waits for the nodes whose label its spec uses.
 func (r *reconciler) coverPods(_ context.Context, a *aggregation) (bool, error) {
 	counted, _ := selectors.CountedCoverageOf(&a.p.Spec, a.target.Target) // the condition Ready reports an invalid selector
-	r.snapshot.Cover(a.key, counted, a.p.Spec.AdmissionHistory.AggregationRateOrDefault())
-	a.outcome.wait = r.snapshot.RequestNodes(a.key, &a.p.Spec)
+	r.pods.snapshot.Cover(a.key, counted, a.p.Spec.AdmissionHistory.AggregationRateOrDefault())
+	a.outcome.wait = r.pods.snapshot.RequestNodes(a.key, &a.p.Spec)
 	a.outcome.incomplete = a.outcome.wait > 0
 	return a.outcome.incomplete, nil
 }
 
 // observePods counts, restricted by the earlier specs and targets of a transition.
 func (r *reconciler) observePods(ctx context.Context, a *aggregation) (bool, error) {
-	earlier, transition := r.transitions.earlier(a.p, r.cell, a.target.Target, r.deadlines.maxInFlight(a.p), r.monotonic())
+	earlier, transition := r.transitions.earlier(a.p, r.cell, a.target.Target, r.pods.deadlines.maxInFlight(a.p), r.pods.monotonic())
 	observed, ok, err := r.pods.observe(ctx, a.p, a.target.Target, &a.stored.AdmissionHistory, earlier)
 	a.transition, a.observed = transition, observed
 	return !ok, err
@@ -201,7 +201,7 @@ func (r *reconciler) setExpectation(ctx context.Context, a *aggregation) (bool, 
 func (r *reconciler) stampCounts(_ context.Context, a *aggregation) (bool, error) {
 	counts := &a.cell.Aggregation
 	counts.CountedSpec, counts.InTransition = quota.CountedSpec(&a.p.Spec), a.transition > 0
-	counts.Epoch, counts.Holder = r.ownership.EpochOf(a.key.Namespace), r.ownership.Holder()
+	counts.Epoch, counts.Holder = r.enqueuer.ownership.EpochOf(a.key.Namespace), r.enqueuer.ownership.Holder()
 	counts.TermVersion = versions.Format(r.start.version)
 	return false, nil
 }
@@ -227,15 +227,15 @@ func soonest(a, b time.Duration) time.Duration {
 
 // writeUncounted writes why nothing is counted. It keeps reservations and the record of who has counted up to which version.
 func (r *reconciler) writeUncounted(p *v1alpha1.PodProtector, unknown workloads.TargetResult) {
-	r.snapshot.Uncover(client.ObjectKeyFromObject(p))
+	r.pods.snapshot.Uncover(client.ObjectKeyFromObject(p))
 	cell := r.entries.ensure(p)
 	stored := cell.Aggregation
 	cell.Aggregation = v1alpha1.Aggregation{
 		Exempt: stored.Exempt, ExemptProblem: stored.ExemptProblem,
-		TargetProblem: unknown.Problem, LastEventTime: metav1.NewMicroTime(r.clock.now()),
+		TargetProblem: unknown.Problem, LastEventTime: metav1.NewMicroTime(r.enqueuer.clock.now()),
 		SnapshotVersion: stored.SnapshotVersion, SettledVersion: stored.SettledVersion,
 		TermVersion: versions.Format(r.start.version),
-		Epoch:       cmp.Or(stored.Epoch, r.ownership.EpochOf(p.Namespace)), Holder: cmp.Or(stored.Holder, r.ownership.Holder()),
+		Epoch:       cmp.Or(stored.Epoch, r.enqueuer.ownership.EpochOf(p.Namespace)), Holder: cmp.Or(stored.Holder, r.enqueuer.ownership.Holder()),
 	}
 }
 

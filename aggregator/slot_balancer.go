@@ -7,14 +7,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/go-logr/logr"
-	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
-	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/aggregator/ownership"
-	"github.com/breakwater-k8s/breakwater/aggregator/snapshot"
 	"github.com/breakwater-k8s/breakwater/aggregator/versions"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/sharding/ring"
@@ -29,26 +25,10 @@ const (
 // slotBalancer claims, counts and releases the slots of a shard (rule 5): it moves them until the shard has those that the ring assigns to
 // it. Only maintain and what it calls change which slots the shard has.
 type slotBalancer struct {
-	options     Options
-	start       startState
-	owned       *ownership.Ownership
-	coreClient  client.Client
-	coreReader  client.Reader
-	trimmedPods corev1client.PodsGetter
-	informer    toolscache.SharedIndexInformer
-	metrics     *metrics
-	snapshot    *snapshot.Snapshot
-	initial     *initialCounts
-	enqueuer    *enqueuer
-	heartbeat   *cellHeartbeat
-	// applyCell applies the settings of the Cell, and ForgetIn drops the state of the protectors of some slots.
-	applyCell      func(*v1alpha1.Cell)
-	forgetIn       func(slot.Set)
-	takeover       *cellTakeover
-	now, monotonic func() time.Time
-	// stop ends the leadership, for a reason.
-	stop context.CancelCauseFunc
-	log  logr.Logger
+	l        *leadership
+	shard    *ownership.RingShard
+	core     coreCluster
+	takeover *cellTakeover
 
 	// relistRequests requests another list, and listReceived reports that a list was received.
 	relistRequests chan struct{}
@@ -57,22 +37,22 @@ type slotBalancer struct {
 
 // maintain releases slots that other shards are to have, claims slots that this shard is to have, and reports, until ctx ends.
 func (b *slotBalancer) maintain(ctx context.Context) {
-	ticker := time.NewTicker(min(slotCheckInterval, b.options.Heartbeat))
+	ticker := time.NewTicker(min(slotCheckInterval, b.l.aggregator.options.Heartbeat))
 	defer ticker.Stop()
 	var reported time.Time
 	for {
 		if err := b.rebalance(ctx); err != nil && ctx.Err() == nil {
-			b.log.Error(err, "Failed to rebalance slots")
+			b.l.log.Error(err, "Failed to rebalance slots")
 		}
-		if now := b.monotonic(); b.listReceived.Swap(false) || !now.Before(reported.Add(b.options.Heartbeat)) {
+		if now := b.l.aggregator.clocks.monotonic(); b.listReceived.Swap(false) || !now.Before(reported.Add(b.l.aggregator.options.Heartbeat)) {
 			reported = now
-			b.heartbeat.once(ctx)
+			b.l.reconciler.heartbeat.once(ctx)
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-		case <-b.owned.RebalanceRequests:
+		case <-b.l.ownership.RebalanceRequests:
 		}
 		select {
 		case <-ctx.Done():
@@ -80,28 +60,28 @@ func (b *slotBalancer) maintain(ctx context.Context) {
 		case <-time.After(ownership.NotificationDelay):
 		}
 		ownership.DiscardNotification(ticker.C)
-		ownership.DiscardNotification(b.owned.RebalanceRequests)
+		ownership.DiscardNotification(b.l.ownership.RebalanceRequests)
 	}
 }
 
 // rebalance releases and claims slots until the shard has those that it is to have.
 func (b *slotBalancer) rebalance(ctx context.Context) error {
-	shards, known := b.options.Membership.Shards(ctx)
-	if !known || !shards.IsAvailable(b.options.Membership.Name()) {
+	shards, known := b.shard.Shards(ctx)
+	if !known || !shards.IsAvailable(b.shard.Name()) {
 		return nil // the slots that the other shards are to have are unknown too
 	}
 	cell, err := b.readCell(ctx)
 	if err != nil {
 		return err
 	}
-	wanted, recorded := slot.ByShard(shards)[b.options.Membership.Name()], b.recorded(cell)
-	has, closing := b.owned.Slots.Claimed()
+	wanted, recorded := slot.ByShard(shards)[b.shard.Name()], b.recorded(cell)
+	has, closing := b.l.ownership.Slots.Claimed()
 	// The shard gives up slots that the record does not assign to it, slots with a later epoch, and slots that it is not to have.
 	if stop := has.Minus(recorded).Or(closing).Or(has.Minus(wanted)); !stop.Empty() {
 		b.release(stop)
 		has = has.Minus(stop)
 	}
-	if has == wanted && recorded == wanted || !b.owned.Incarnation.IsHeld() {
+	if has == wanted && recorded == wanted || !b.l.ownership.Incarnation.IsHeld() {
 		return nil
 	}
 	return b.claim(ctx, shards, has, wanted)
@@ -109,27 +89,27 @@ func (b *slotBalancer) rebalance(ctx context.Context) error {
 
 // recorded returns the slots that the Cell records for this incarnation.
 func (b *slotBalancer) recorded(cell *v1alpha1.Cell) slot.Set {
-	return ownership.SlotsOf(cell, b.options.Membership.Name(), b.owned.Incarnation.Holder)
+	return slot.HeldBy(ownership.Holdings(cell), b.shard.Name(), b.l.ownership.Incarnation.Holder)
 }
 
 // readCell reads the Cell for a report and sets its seen version. It ends the leadership if the leadership's knowledge is void.
 func (b *slotBalancer) readCell(ctx context.Context) (*v1alpha1.Cell, error) {
 	cell := &v1alpha1.Cell{}
-	if err := b.coreReader.Get(ctx, client.ObjectKey{Name: b.options.Cell}, cell); err != nil {
-		return nil, fmt.Errorf("read Cell %s: %w", b.options.Cell, err)
+	if err := b.core.reader.Get(ctx, client.ObjectKey{Name: b.l.start.cell.Name}, cell); err != nil {
+		return nil, fmt.Errorf("read Cell %s: %w", b.l.start.cell.Name, err)
 	}
-	entry := ownership.EntryOf(cell, b.options.Membership.Name())
+	entry := ownership.EntryOf(cell, b.shard.Name())
 	switch {
-	case entry == nil || entry.Holder != b.owned.Incarnation.Holder:
-		b.stop(errors.New("the Cell has no entry of this shard any more"))
-	case cell.UID != b.start.cell.UID:
-		b.stop(errRecreated)
+	case entry == nil || entry.Holder != b.l.ownership.Incarnation.Holder:
+		b.l.stop(errors.New("the Cell has no entry of this shard any more"))
+	case cell.UID != b.l.start.cell.UID:
+		b.l.stop(errRecreated)
 	default:
-		recordedElsewhere := versions.Parse(cell.Status.Aggregator.RestoredVersion) > b.start.restored // another shard has recorded a restore
+		recordedElsewhere := versions.Parse(cell.Status.Aggregator.RestoredVersion) > b.l.start.restored // another shard has recorded a restore
 		if err := versions.RecordSeen(cell); err == nil && !recordedElsewhere {
 			return cell, nil
 		}
-		b.stop(versions.ErrRestored)
+		b.l.stop(versions.ErrRestored)
 	}
 	return nil, errDeposed
 }
@@ -140,7 +120,7 @@ func (b *slotBalancer) readCell(ctx context.Context) (*v1alpha1.Cell, error) {
 func (b *slotBalancer) claim(ctx context.Context, shards *ring.Shards, has, wanted slot.Set) error {
 	var claimed slot.Set
 	var epoch int64
-	err := retry.RetryOnConflict(writeBackoff(b.options.Membership.Name()), func() error {
+	err := retry.RetryOnConflict(writeBackoff(b.shard.Name()), func() error {
 		cell, err := b.readCell(ctx)
 		if err != nil {
 			return err
@@ -149,23 +129,23 @@ func (b *slotBalancer) claim(ctx context.Context, shards *ring.Shards, has, want
 			return errors.New("another shard took slots meanwhile")
 		}
 		isDead := b.deadShards(ctx, cell, shards)
-		claimed = slot.Claimable(b.options.Membership.Name(), wanted.Minus(has), ownership.Holdings(cell), isDead)
+		claimed = slot.Claimable(b.shard.Name(), wanted.Minus(has), ownership.Holdings(cell), isDead)
 		slots := has.Or(claimed)
 		if slots == b.recorded(cell) && claimed.Empty() {
 			return nil
 		}
-		ownership.AssignSlots(cell, b.options.Membership.Name(), slots, isDead)
+		ownership.AssignSlots(cell, b.shard.Name(), slots, isDead)
 		epoch = cell.Status.Aggregator.Epoch
 		if !claimed.Empty() {
-			epoch = max(epoch, b.takeover.highestStoredEpoch(), b.owned.HighestForeignEpoch.Load(), b.takeover.highestOwnEpoch) + 1
-			cell.Status.Aggregator.Epoch, cell.Status.Aggregator.Holder = epoch, b.owned.Incarnation.Holder
-			ownership.EntryOf(cell, b.options.Membership.Name()).Epoch = epoch
+			epoch = max(epoch, b.takeover.highestStoredEpoch(), b.l.ownership.HighestForeignEpoch.Load(), b.takeover.highestOwnEpoch) + 1
+			cell.Status.Aggregator.Epoch, cell.Status.Aggregator.Holder = epoch, b.l.ownership.Incarnation.Holder
+			ownership.EntryOf(cell, b.shard.Name()).Epoch = epoch
 		}
 		ownership.SumShards(cell)
-		return b.coreClient.Status().Update(ctx, cell)
+		return b.core.client.Status().Update(ctx, cell)
 	})
 	if err != nil {
-		return fmt.Errorf("claim slots of Cell %s: %w", b.options.Cell, err)
+		return fmt.Errorf("claim slots of Cell %s: %w", b.l.start.cell.Name, err)
 	}
 	if claimed.Empty() {
 		return nil
@@ -184,14 +164,14 @@ func (b *slotBalancer) deadShards(ctx context.Context, cell *v1alpha1.Cell, shar
 			return dead
 		}
 		entry := ownership.EntryOf(cell, shard)
-		if entry.Ring != b.options.Membership.Ring() {
+		if entry.Ring != b.shard.Ring() {
 			checked[shard] = b.takeover.holders.isSilent("shard "+shard, heartbeatOf(entry), conflictTimeout)
 			return checked[shard]
 		}
 		// The watched Leases may lag: they contain no shard that has just joined.
-		stopped, err := b.options.Membership.IsStopped(ctx, shard)
+		stopped, err := b.shard.IsStopped(ctx, shard)
 		if err != nil {
-			b.log.Error(err, "Failed to check whether a shard has stopped; leaving its slots", "shard", shard)
+			b.l.log.Error(err, "Failed to check whether a shard has stopped; leaving its slots", "shard", shard)
 		}
 		checked[shard] = err == nil && stopped
 		return checked[shard]
