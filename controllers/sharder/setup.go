@@ -89,8 +89,8 @@ func newPassReconciler(mgr manager.Manager, options Options, metrics *Metrics, r
 		},
 		webhook: options.ClientConfig(),
 		objects: cluster{metadataClient}, namespaces: namespaceReader{mgr.GetClient(), mgr.GetAPIReader()}, registry: options.Roll,
-		checkSpec: newSpecChecker(clientset).check, events: mgr.GetEventRecorder(Name), metrics: metrics, results: results, timing: tempo,
-		now: time.Now, wait: wait, histories: map[string]*history{}, requested: map[string]bool{},
+		checkSpec: newSpecChecker(clientset).check, events: mgr.GetEventRecorder(Name), metrics: metrics, results: results,
+		clock: clock{tempo, time.Now, wait}, rings: newRingHistories(),
 	}, nil
 }
 
