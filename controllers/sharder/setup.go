@@ -48,7 +48,7 @@ func setup(ctx context.Context, mgr manager.Manager, options Options, tempo timi
 	}
 	r := &Reconciler{
 		client: mgr.GetClient(), clientConfig: options.ClientConfig, annotations: options.Annotations, registry: options.Roll,
-		checkSpec: passes.checkSpec, results: results, events: passes.events, metrics: metrics, timing: tempo, now: time.Now, states: map[string]ringState{},
+		checkSpec: passes.checkSpec, results: results, events: passes.events, metrics: metrics, clock: passes.clock, states: map[string]ringState{},
 		requestPass: func(ring string) {
 			passes.requestPass(ring)
 			passEnqueuer.enqueue(ring)
