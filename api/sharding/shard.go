@@ -112,9 +112,6 @@ func nameOf(name string) (string, error) {
 // Name returns the name of the shard.
 func (s *Shard) Name() string { return s.name }
 
-// Ring returns the name of the shard's ClusterRing.
-func (s *Shard) Ring() string { return s.ring }
-
 // Namespace returns the namespace of the ring's shard Leases.
 func (s *Shard) Namespace() string { return s.spec.ShardNamespace }
 
