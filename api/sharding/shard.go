@@ -32,7 +32,7 @@ type Options struct {
 	// wait for it, for twice the Lease duration. Otherwise other shards get them as soon as it has stopped.
 	Stable bool
 	// Objects are the types of which the manager's cache holds only the objects of this shard: those of the ring's resources and
-	// controlledResources that the process reads.
+	// controlledResources that the process reads. The options of the manager's cache must have no other label selector for them.
 	Objects []client.Object
 	// After is the Shard of the same name that this process ran before and whose Run has returned, if there was one. The new
 	// Shard does not wait for it, even if its Lease has not expired.
@@ -111,9 +111,6 @@ func nameOf(name string) (string, error) {
 
 // Name returns the name of the shard.
 func (s *Shard) Name() string { return s.name }
-
-// Ring returns the name of the shard's ClusterRing.
-func (s *Shard) Ring() string { return s.ring }
 
 // Namespace returns the namespace of the ring's shard Leases.
 func (s *Shard) Namespace() string { return s.spec.ShardNamespace }

@@ -62,7 +62,7 @@ func (c *policyChooser) omitPolicyOfDeletedCRD(ctx context.Context, policies []*
 	if index < 0 {
 		return policies, nil
 	}
-	isDeleted, err := c.kinds.discovery.isResourceDeleted(ctx, policyResource(policies[index]))
+	isDeleted, err := c.kinds.isResourceDeleted(ctx, policyResource(policies[index]))
 	if err != nil || !isDeleted {
 		return policies, err
 	}

@@ -9,30 +9,19 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/metadata"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/policy"
 )
 
-// discovery determines what the API server serves: the resource of a kind, whether it may be listed, and whether it is being deleted.
-type discovery struct {
-	mapper   meta.RESTMapper
-	metadata metadata.Interface
-	// namespace limits the kinds that are not built in to one namespace; empty means all.
-	namespace string
-	// watches have the version by which a policy or a protector names a kind.
-	watches *kindWatches
-}
-
 // resourceOf returns the resource of a kind, in the version by which a policy or a protector names it.
-func (d *discovery) resourceOf(kind schema.GroupKind) (schema.GroupVersionKind, schema.GroupVersionResource, error) {
+func (k *Kinds) resourceOf(kind schema.GroupKind) (schema.GroupVersionKind, schema.GroupVersionResource, error) {
 	var versions []string
-	if watched := d.watches.of(kind); watched != nil && watched.kind.Version != "" {
+	if watched := k.watches.of(kind); watched != nil && watched.kind.Version != "" {
 		versions = []string{watched.kind.Version}
 	}
-	mapping, err := d.mapper.RESTMapping(kind, versions...)
+	mapping, err := k.mapper.RESTMapping(kind, versions...)
 	if err != nil {
 		return schema.GroupVersionKind{}, schema.GroupVersionResource{}, err
 	}
@@ -40,29 +29,29 @@ func (d *discovery) resourceOf(kind schema.GroupKind) (schema.GroupVersionKind, 
 }
 
 // checkListable returns nil if objects of a resource may be listed.
-func (d *discovery) checkListable(ctx context.Context, resource schema.GroupVersionResource) error {
-	_, err := d.metadata.Resource(resource).Namespace(d.namespace).List(ctx, metav1.ListOptions{Limit: 1})
+func (k *Kinds) checkListable(ctx context.Context, resource schema.GroupVersionResource) error {
+	_, err := k.Metadata.Resource(resource).Namespace(k.namespace).List(ctx, metav1.ListOptions{Limit: 1})
 	return err
 }
 
 // isKindDeleted reports whether the whole kind of a source is being deleted.
-func (d *discovery) isKindDeleted(ctx context.Context, ref policy.Ref) (bool, error) {
+func (k *Kinds) isKindDeleted(ctx context.Context, ref policy.Ref) (bool, error) {
 	if isBuiltIn(ref) {
 		return false, nil
 	}
-	_, resource, err := d.resourceOf(ref.GroupKind())
+	_, resource, err := k.resourceOf(ref.GroupKind())
 	if err != nil {
 		return ignoreNotServed(err) == nil, ignoreNotServed(err)
 	}
-	return d.isResourceDeleted(ctx, resource)
+	return k.isResourceDeleted(ctx, resource)
 }
 
 // isResourceDeleted reports whether the CRD of a resource is being deleted, or no longer exists.
-func (d *discovery) isResourceDeleted(ctx context.Context, resource schema.GroupVersionResource) (bool, error) {
-	definition, err := d.metadata.Resource(crdResource()).Get(ctx, resource.GroupResource().String(), metav1.GetOptions{})
+func (k *Kinds) isResourceDeleted(ctx context.Context, resource schema.GroupVersionResource) (bool, error) {
+	definition, err := k.Metadata.Resource(crdResource()).Get(ctx, resource.GroupResource().String(), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		// An aggregated API server has kinds without CRDs.
-		err := d.checkListable(ctx, resource)
+		err := k.checkListable(ctx, resource)
 		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
 	}
 	if err != nil {

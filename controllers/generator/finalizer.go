@@ -30,7 +30,7 @@ func (f *sourceFinalizer) add(ctx context.Context, ref policy.Ref, source client
 			return err
 		}
 	} else {
-		kind, _, err := f.kinds.discovery.resourceOf(ref.GroupKind())
+		kind, _, err := f.kinds.resourceOf(ref.GroupKind())
 		if err != nil {
 			return err
 		}

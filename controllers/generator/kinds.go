@@ -7,6 +7,7 @@ import (
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -29,7 +30,9 @@ type Kinds struct {
 	// Watched are the built-in kinds that are watched.
 	Watched []schema.GroupVersionKind
 
-	discovery *discovery
+	mapper meta.RESTMapper
+	// namespace limits the kinds that are not built in to one namespace; empty means all.
+	namespace string
 	// watches are the watches of kinds that are not built in.
 	watches *kindWatches
 }
@@ -66,7 +69,7 @@ func (k *Kinds) getLive(ctx context.Context, ref policy.Ref) (client.Object, err
 	if kind, ok := builtInKind(ref.GroupKind()); ok {
 		return k.getTyped(ctx, k.Live, kind, ref)
 	}
-	kind, resource, err := k.discovery.resourceOf(ref.GroupKind())
+	kind, resource, err := k.resourceOf(ref.GroupKind())
 	if err != nil {
 		return nil, ignoreNotServed(err)
 	}
@@ -100,7 +103,7 @@ func (k *Kinds) getFull(ctx context.Context, ref policy.Ref, source client.Objec
 	if kind, ok := builtInKind(ref.GroupKind()); ok {
 		return &policy.Source{Kind: kind, Object: source}, nil
 	}
-	kind, resource, err := k.discovery.resourceOf(ref.GroupKind())
+	kind, resource, err := k.resourceOf(ref.GroupKind())
 	if err != nil {
 		return nil, err
 	}

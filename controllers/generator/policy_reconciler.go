@@ -90,11 +90,7 @@ func (r *PolicyReconciler) watchKindsOnly(ctx context.Context, ref policyRef) (r
 }
 
 func (r *PolicyReconciler) getPolicy(ctx context.Context, ref policyRef) (client.Object, error) {
-	var object client.Object = &v1alpha1.ProtectionPolicy{}
-	if ref.Namespace == "" {
-		object = &v1alpha1.ClusterProtectionPolicy{}
-	}
-	object, err := get(ctx, client.Reader(r.Client), client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, object)
+	object, err := get(ctx, client.Reader(r.Client), client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, emptyPolicy(ref.Namespace))
 	if err != nil {
 		return nil, fmt.Errorf("get the policy: %w", err)
 	}
@@ -105,7 +101,7 @@ func (r *PolicyReconciler) getPolicy(ctx context.Context, ref policyRef) (client
 // now, or has a condition that it is kept although the policy was deleted. A policy that is deleted because its CRD is was not deleted on
 // purpose.
 func (r *PolicyReconciler) finishDeletion(ctx context.Context, object client.Object, policy *policy.Policy) (reconcile.Result, error) {
-	isKindDeleted, err := r.Kinds.discovery.isResourceDeleted(ctx, policyResource(policy))
+	isKindDeleted, err := r.Kinds.isResourceDeleted(ctx, policyResource(policy))
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -133,13 +129,17 @@ func (r *PolicyReconciler) finishDeletion(ctx context.Context, object client.Obj
 	return reconcile.Result{}, nil
 }
 
+// emptyPolicy returns an empty policy of the kind that has that namespace.
+func emptyPolicy(namespace string) client.Object {
+	if namespace == "" {
+		return &v1alpha1.ClusterProtectionPolicy{}
+	}
+	return &v1alpha1.ProtectionPolicy{}
+}
+
 // getLiveTerminating returns the policy from the API server; nil if it is not being deleted, was recreated, or does not exist.
 func (r *PolicyReconciler) getLiveTerminating(ctx context.Context, object client.Object) (client.Object, error) {
-	var live client.Object = &v1alpha1.ProtectionPolicy{}
-	if object.GetNamespace() == "" {
-		live = &v1alpha1.ClusterProtectionPolicy{}
-	}
-	live, err := get(ctx, r.Live, client.ObjectKeyFromObject(object), live)
+	live, err := get(ctx, r.Live, client.ObjectKeyFromObject(object), emptyPolicy(object.GetNamespace()))
 	if err != nil || live == nil || live.GetUID() != object.GetUID() || live.GetDeletionTimestamp() == nil {
 		return nil, err
 	}

@@ -66,7 +66,7 @@ type releaser struct {
 // releaseDeletedSource releases the protectors of a source that is being deleted. If its whole kind is being deleted, the deletion counts as a
 // cascade, which releases nothing by itself (rule 13).
 func (r *releaser) releaseDeletedSource(ctx context.Context, ref policy.Ref, source client.Object, protectors []*v1alpha1.PodProtector) (outcome, error) {
-	isKindDeleted, err := r.kinds.discovery.isKindDeleted(ctx, ref)
+	isKindDeleted, err := r.kinds.isKindDeleted(ctx, ref)
 	if err != nil {
 		return "", err
 	}

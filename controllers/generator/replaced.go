@@ -29,7 +29,7 @@ func (k *Kinds) isReplaced(ctx context.Context, ref policy.Ref, source client.Ob
 	if workload.IsDeployment(above.GroupKind()) {
 		return true, nil
 	}
-	mapping, err := k.discovery.mapper.RESTMapping(above.GroupKind())
+	mapping, err := k.mapper.RESTMapping(above.GroupKind())
 	if err != nil {
 		return false, ignoreNotServed(err)
 	}

@@ -101,10 +101,9 @@ func newKinds(mgr manager.Manager, options Options) (*Kinds, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create the dynamic client: %w", err)
 	}
-	watches := newKindWatches(metadataClient, options.Namespace)
 	return &Kinds{
 		Cache: mgr.GetClient(), Live: mgr.GetAPIReader(), Scheme: mgr.GetScheme(), Metadata: metadataClient, Dynamic: dynamicClient, Watched: options.Kinds,
-		discovery: &discovery{mapper: mgr.GetRESTMapper(), metadata: metadataClient, namespace: options.Namespace, watches: watches}, watches: watches,
+		mapper: mgr.GetRESTMapper(), namespace: options.Namespace, watches: newKindWatches(metadataClient, options.Namespace),
 	}, nil
 }
 

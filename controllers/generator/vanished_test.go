@@ -50,7 +50,7 @@ func (p *fixture) kinds() (*Kinds, error) {
 	dynamicClient, err := dynamic.NewForConfig(config)
 	watches := newKindWatches(metadataClient, "")
 	return &Kinds{Cache: p.Client, Live: p.Client, Scheme: p.Scheme(), Metadata: metadataClient, Dynamic: dynamicClient, Watched: AllKinds(),
-		discovery: &discovery{mapper: p.RESTMapper(), metadata: metadataClient, watches: watches}, watches: watches}, err
+		mapper: p.RESTMapper(), watches: watches}, err
 }
 
 // ref names a Deployment of the test.

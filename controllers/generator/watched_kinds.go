@@ -25,7 +25,7 @@ func (k *Kinds) watchKind(ctx context.Context, kind schema.GroupVersionKind) err
 	if err := k.watches.watchAuxiliary(crdResource(), func(*metav1.PartialObjectMetadata) { k.watches.notifyChange(metav1.NamespaceAll) }); err != nil {
 		return err
 	}
-	mapping, err := k.discovery.mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	mapping, err := k.mapper.RESTMapping(kind.GroupKind(), kind.Version)
 	if err != nil {
 		k.watches.stopUnserved(kind.GroupKind())
 		return err
@@ -33,7 +33,7 @@ func (k *Kinds) watchKind(ctx context.Context, kind schema.GroupVersionKind) err
 	if mapping.Scope.Name() == meta.RESTScopeNameRoot {
 		return fmt.Errorf("%s is of cluster scope, and a PodProtector protects pods of one namespace: name the kind of its workloads", kind.Kind)
 	}
-	if err := k.discovery.checkListable(ctx, mapping.Resource); err != nil {
+	if err := k.checkListable(ctx, mapping.Resource); err != nil {
 		if apierrors.IsNotFound(err) {
 			k.watches.stopUnserved(kind.GroupKind())
 		}

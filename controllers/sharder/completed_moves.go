@@ -30,7 +30,7 @@ type movedObject struct {
 // completeMoves completes the moves of objects that are no longer draining. It assigns those that the webhook has not assigned.
 func (m *mover) completeMoves(ctx context.Context, draining map[id]bool) error {
 	var completed []*plan
-	for _, main := range m.mains {
+	for _, main := range m.round.mains {
 		for key := range m.moves.inProgress {
 			if key.GroupResource == main.GroupResource && !draining[key] {
 				o := &object{}
@@ -39,7 +39,7 @@ func (m *mover) completeMoves(ctx context.Context, draining map[id]bool) error {
 			}
 		}
 	}
-	err := forEachParallel(ctx, m.timing.writers, completed, func(ctx context.Context, x *plan) error {
+	err := forEachParallel(ctx, m.clock.timing.writers, completed, func(ctx context.Context, x *plan) error {
 		o, err := m.reader.objects.get(ctx, x.resource, x.object.Namespace, x.object.Name)
 		switch {
 		case err == nil:
@@ -68,7 +68,7 @@ func (m *mover) completeMoves(ctx context.Context, draining map[id]bool) error {
 			if err != nil {
 				return err
 			}
-			unassigned = append(unassigned, m.planner.planDestination(x, former, isMember, m.load))
+			unassigned = append(unassigned, m.planner.planDestination(x, former, isMember, m.round.load))
 		}
 		if result != "" {
 			m.tally.recordMove(result)

@@ -28,12 +28,12 @@ func (w *simulatedCluster) passes() *PassReconciler {
 	tempo.page, tempo.writers, tempo.requestLifetime = 4, 1, w.linger
 	return &PassReconciler{
 		getRing: func(context.Context, string) (*v1alpha1.ClusterRing, error) { return w.ring, nil },
-		objects: w, namespaces: simulatedNamespaces{w}, registry: simulatedRegistry{w}, events: &events.FakeRecorder{}, metrics: metrics, timing: tempo,
+		objects: w, namespaces: simulatedNamespaces{w}, registry: simulatedRegistry{w}, events: &events.FakeRecorder{}, metrics: metrics,
 		checkSpec: func(context.Context, *v1alpha1.ClusterRingSpec) (layout, []problem) {
 			return layout{mains: []*resource{w.widgets, w.nodes}, controlled: []*resource{w.parts}}, nil
 		},
 		results: &passResults{byRing: map[string]passResult{}, notify: func(string) {}},
-		now:     w.now, wait: w.wait, histories: map[string]*history{}, requested: map[string]bool{},
+		clock:   clock{tempo, w.now, w.wait}, rings: newRingHistories(),
 	}
 }
 

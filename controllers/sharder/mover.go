@@ -24,12 +24,15 @@ type mover struct {
 	revoker    *revoker
 	tally      *tally
 	reporter   *reporter
-	timing     timing
-	now        func() time.Time
-	wait       func(ctx context.Context, duration time.Duration) error
+	clock      clock
 
 	// moves are kept from one pass to the next.
 	moves *moves
+	round moveRound
+}
+
+// moveRound is the work of a mover in one pass.
+type moveRound struct {
 	// mains are the resources of which all objects have been read, and load is the number of objects per shard, if it is bounded.
 	mains []*resource
 	load  ring.Load
@@ -40,14 +43,14 @@ type mover struct {
 
 // moveObjects asks shards to release objects that belong to other shards, a limited number at once, and waits until all are released.
 func (m *mover) moveObjects(ctx context.Context, mains []*resource, load ring.Load) error {
-	m.mains, m.load, m.began = mains, load, m.now()
-	m.dependents.lastMoved.at = m.began
+	m.round = moveRound{mains: mains, load: load, began: m.clock.now()}
+	m.dependents.lastMoved.at = m.round.began
 	if err := m.pollMoves(ctx, true); err != nil {
 		return err
 	}
 	var failed []error
-	for _, main := range m.mains {
-		err := m.assigner.assign(ctx, main, m.load, m.drainObjects)
+	for _, main := range m.round.mains {
+		err := m.assigner.assign(ctx, main, m.round.load, m.drainObjects)
 		if endsPass(ctx, err) {
 			return err
 		}
@@ -95,7 +98,7 @@ func (m *mover) drainObjects(ctx context.Context, plans []*plan) error {
 		err := m.writer.executePlans(ctx, batch)
 		for _, x := range batch {
 			if x.outcome == done && x.action == ring.Drain {
-				m.moves.track(idOf(x.resource, x.object), x.object.UID, x.before.Shard, m.now())
+				m.moves.track(idOf(x.resource, x.object), x.object.UID, x.before.Shard, m.clock.now())
 				m.moves.setDestination(idOf(x.resource, x.object), x.shard)
 			}
 		}
@@ -104,17 +107,19 @@ func (m *mover) drainObjects(ctx context.Context, plans []*plan) error {
 		}
 		waiting = waiting[len(batch):]
 	}
-	if m.now().Sub(m.lastPoll.at) > m.pollInterval() {
+	if m.clock.now().Sub(m.round.lastPoll.at) > m.pollInterval() {
 		return m.pollMoves(ctx, false)
 	}
 	return nil
 }
 
 // pollInterval returns how long to wait between checks of the moves, because each check is work for the API server.
-func (m *mover) pollInterval() time.Duration { return max(m.timing.poll, loadDivisor*m.lastPoll.took) }
+func (m *mover) pollInterval() time.Duration {
+	return max(m.clock.timing.poll, loadDivisor*m.round.lastPoll.took)
+}
 
 func (m *mover) waitForMoves(ctx context.Context) error {
-	if err := m.wait(ctx, m.pollInterval()); err != nil {
+	if err := m.clock.wait(ctx, m.pollInterval()); err != nil {
 		return err
 	}
 	return m.pollMoves(ctx, false)
@@ -122,9 +127,9 @@ func (m *mover) waitForMoves(ctx context.Context) error {
 
 // pollMoves finds out which moves have completed, and acts on that. includeUnknown also includes the moves that a former leader has left.
 func (m *mover) pollMoves(ctx context.Context, includeUnknown bool) error {
-	began := m.now()
+	began := m.clock.now()
 	draining := map[id]bool{}
-	for _, main := range m.mains {
+	for _, main := range m.round.mains {
 		if !includeUnknown && !m.moves.hasMovesOf(main) {
 			continue
 		}
@@ -146,14 +151,14 @@ func (m *mover) pollMoves(ctx context.Context, includeUnknown bool) error {
 		return err
 	}
 	m.revoker.revoke(ctx)
-	m.lastPoll = lastRun{m.now(), m.now().Sub(began)}
+	m.round.lastPoll = lastRun{m.clock.now(), m.clock.now().Sub(began)}
 	m.reporter.reportMoves(int64(len(m.moves.inProgress)))
 	if m.dependents.isFollowDue() {
 		if err := m.dependents.followMoved(ctx); err != nil {
 			return err
 		}
 	}
-	if m.now().Sub(m.began) > time.Duration(m.planner.ring.Spec.ResyncPeriodSeconds)*time.Second {
+	if m.clock.now().Sub(m.round.began) > time.Duration(m.planner.ring.Spec.ResyncPeriodSeconds)*time.Second {
 		return errOverdue
 	}
 	return nil

@@ -48,27 +48,27 @@ func (r *PassReconciler) newPass(
 ) *pass {
 	p := &pass{layout: of, scope: scope, lastFull: h.lastFull, moves: h.moves, planner: planner{clusterRing, shards}}
 	p.tally = newTally(p.planner, r.metrics)
-	p.reporter = &reporter{tally: p.tally, ring: clusterRing, shards: shards, results: r.results, metrics: r.metrics, events: r.events, now: r.now}
+	p.reporter = &reporter{tally: p.tally, ring: clusterRing, shards: shards, results: r.results, metrics: r.metrics, events: r.events, now: r.clock.now}
 	p.reader = &reader{
-		objects: r.objects, namespaces: r.namespaces, registry: r.registry, getRing: r.getRing, timing: r.timing,
+		objects: r.objects, namespaces: r.namespaces, registry: r.registry, getRing: r.getRing, timing: r.clock.timing,
 		ring: clusterRing, shards: shards, selector: selector,
 	}
 	p.writer = &writer{
-		objects: r.objects, planner: p.planner, tally: p.tally, moves: p.moves, metrics: r.metrics, writers: r.timing.writers,
+		objects: r.objects, planner: p.planner, tally: p.tally, moves: p.moves, metrics: r.metrics, writers: r.clock.timing.writers,
 		deadShards: deadShards{registry: r.registry, ring: clusterRing},
 	}
 	p.assigner = &assigner{reader: p.reader, planner: p.planner, writer: p.writer, mains: of.mains}
 	p.dependents = &dependents{
-		reader: p.reader, planner: p.planner, writer: p.writer, controlled: of.controlled, now: r.now,
+		reader: p.reader, planner: p.planner, writer: p.writer, controlled: of.controlled, now: r.clock.now,
 		displaced: newDisplacedSet(), moved: map[id]movedObject{},
 	}
 	p.mover = &mover{
 		reader: p.reader, planner: p.planner, assigner: p.assigner, writer: p.writer, dependents: p.dependents, tally: p.tally, reporter: p.reporter,
 		revoker: &revoker{
 			reader: p.reader, registry: r.registry, ring: clusterRing, moves: p.moves, failures: &p.tally.failures,
-			metrics: r.metrics, events: r.events, now: r.now,
+			metrics: r.metrics, events: r.events, now: r.clock.now,
 		},
-		timing: r.timing, now: r.now, wait: r.wait, moves: p.moves,
+		clock: r.clock, moves: p.moves,
 	}
 	return p
 }

@@ -34,14 +34,28 @@ type PassReconciler struct {
 	events     events.EventRecorder
 	metrics    *Metrics
 	results    *passResults
-	timing     timing
+	clock      clock
+	rings      ringHistories
+}
+
+// clock measures the intervals of the sharder.
+type clock struct {
+	timing timing
 	// now is a monotonic clock, and wait sleeps for a duration of it.
 	now  func() time.Time
 	wait func(ctx context.Context, duration time.Duration) error
+}
 
-	mu        sync.Mutex
-	histories map[string]*history
+// ringHistories are what is kept of rings from one pass to the next. It is safe for concurrent use.
+type ringHistories struct {
+	mu     sync.Mutex
+	byName map[string]*history
+	// requested has the rings of which a pass was requested.
 	requested map[string]bool
+}
+
+func newRingHistories() ringHistories {
+	return ringHistories{byName: map[string]*history{}, requested: map[string]bool{}}
 }
 
 // shardRegistry provides the shards of rings.
@@ -90,30 +104,30 @@ func (r *PassReconciler) Reconcile(ctx context.Context, request reconcile.Reques
 	case len(clusterRing.Spec.Resources) == 0 || err != nil:
 		return reconcile.Result{}, nil // Reconciler reports that
 	case !r.registry.HasSynced():
-		return reconcile.Result{RequeueAfter: r.timing.poll}, nil // shards that are not in the cache yet would seem to be dead
+		return reconcile.Result{RequeueAfter: r.clock.timing.poll}, nil // shards that are not in the cache yet would seem to be dead
 	}
 	h := r.historyOf(clusterRing)
 	shards := r.registry.Shards(clusterRing)
-	h.observe(basis{clusterRing.Generation, shards}, r.now())
-	if wait := h.due(&clusterRing.Spec, r.now()); wait > 0 {
+	h.observe(basis{clusterRing.Generation, shards}, r.clock.now())
+	if wait := h.due(&clusterRing.Spec, r.clock.now()); wait > 0 {
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
 	r.makePass(ctx, clusterRing, shards, selector, h)
-	return reconcile.Result{RequeueAfter: max(h.due(&clusterRing.Spec, r.now()), time.Millisecond)}, nil
+	return reconcile.Result{RequeueAfter: max(h.due(&clusterRing.Spec, r.clock.now()), time.Millisecond)}, nil
 }
 
 // makePass makes a pass, schedules the next one, and reports the outcome.
 func (r *PassReconciler) makePass(ctx context.Context, clusterRing *v1alpha1.ClusterRing, shards *ring.Shards, selector labels.Selector, h *history) {
 	h.isRequested = r.takeRequest(clusterRing.Name) || h.isRequested
 	resources, problems := r.checkSpec(ctx, &clusterRing.Spec)
-	r.results.update(clusterRing.Name, func(f *passResult) { f.inspection = inspection{clusterRing.Generation, problems, r.now()} })
-	p := r.newPass(clusterRing, shards, selector, resources, h.nextScope(clusterRing, problems, r.now()), h)
-	h.begin(r.now())
+	r.results.update(clusterRing.Name, func(f *passResult) { f.inspection = inspection{clusterRing.Generation, problems, r.clock.now()} })
+	p := r.newPass(clusterRing, shards, selector, resources, h.nextScope(clusterRing, problems, r.clock.now()), h)
+	h.begin(r.clock.now())
 	outcome := r.scheduleNext(ctx, p, h, p.run(ctx))
 	if outcome == passDone {
 		h.recordFull(problems, objectCounts{p.tally.listed, p.tally.count.members()})
 	}
-	r.metrics.observePass(clusterRing.Name, outcome, r.now().Sub(h.began))
+	r.metrics.observePass(clusterRing.Name, outcome, r.clock.now().Sub(h.began))
 	log.FromContext(ctx).V(1).Info("Completed pass",
 		"outcome", outcome, "written", p.tally.written, "left", p.tally.deferred, "objects", p.tally.count.members())
 }
@@ -122,69 +136,69 @@ func (r *PassReconciler) makePass(ctx context.Context, clusterRing *v1alpha1.Clu
 func (r *PassReconciler) scheduleNext(ctx context.Context, p *pass, h *history, err error) string {
 	switch {
 	case errors.Is(err, errOutdated):
-		h.restart(r.now())
+		h.restart(r.clock.now())
 		return passOutdated
 	case errors.Is(err, errOverdue):
-		h.restart(r.now())
+		h.restart(r.clock.now())
 		return passAgain
 	case errors.Is(err, errExpired):
-		h.end(false, r.now())
+		h.end(false, r.clock.now())
 		return passAgain
 	case err != nil:
-		h.end(false, r.now())
+		h.end(false, r.clock.now())
 		if ctx.Err() == nil {
 			log.FromContext(ctx).Error(err, "Failed to read all objects", "ring", p.planner.ring.Name)
 			r.results.update(p.planner.ring.Name, func(f *passResult) { f.balanced = failedCondition(err) })
 		}
 		return passFailed
 	case p.tally.written+p.tally.deferred > 0:
-		h.end(false, r.now())
+		h.end(false, r.clock.now())
 		return passAgain
 	case p.scope == lightPass:
-		h.end(true, r.now())
+		h.end(true, r.clock.now())
 		return passLight
 	default:
-		h.end(true, r.now())
+		h.end(true, r.clock.now())
 		return passDone
 	}
 }
 
 // requestPass requests a whole pass of a ring: some of its objects may not be with their shards.
 func (r *PassReconciler) requestPass(ring string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.requested[ring] = true
+	r.rings.mu.Lock()
+	defer r.rings.mu.Unlock()
+	r.rings.requested[ring] = true
 }
 
 // takeRequest reports whether a pass was requested, and clears the request.
 func (r *PassReconciler) takeRequest(ring string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	defer delete(r.requested, ring)
-	return r.requested[ring]
+	r.rings.mu.Lock()
+	defer r.rings.mu.Unlock()
+	defer delete(r.rings.requested, ring)
+	return r.rings.requested[ring]
 }
 
 // historyOf returns the history of a ring, or a new one if the ring was recreated under the same name.
 func (r *PassReconciler) historyOf(clusterRing *v1alpha1.ClusterRing) *history {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	h := r.histories[clusterRing.Name]
+	r.rings.mu.Lock()
+	defer r.rings.mu.Unlock()
+	h := r.rings.byName[clusterRing.Name]
 	if h == nil || h.uid != clusterRing.UID {
-		h = &history{uid: clusterRing.UID, schedule: schedule{timing: r.timing}, moves: newMoves()}
-		r.histories[clusterRing.Name] = h
+		h = &history{uid: clusterRing.UID, schedule: schedule{timing: r.clock.timing}, moves: newMoves()}
+		r.rings.byName[clusterRing.Name] = h
 		r.metrics.createSeries(clusterRing.Name)
 	}
-	h.isRequested = r.requested[clusterRing.Name]
+	h.isRequested = r.rings.requested[clusterRing.Name]
 	return h
 }
 
 func (r *PassReconciler) forget(ring string) {
 	r.results.remove(ring)
 	r.metrics.deleteSeries(ring)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.histories, ring)
-	delete(r.requested, ring)
+	r.rings.mu.Lock()
+	defer r.rings.mu.Unlock()
+	delete(r.rings.byName, ring)
+	delete(r.rings.requested, ring)
 }
 
 // selectorOf returns the selector of a ring's namespaces.

@@ -43,8 +43,7 @@ type Reconciler struct {
 	results      *passResults
 	events       events.EventRecorder
 	metrics      *Metrics
-	timing       timing
-	now          func() time.Time
+	clock        clock
 
 	mu     sync.Mutex
 	states map[string]ringState
@@ -69,7 +68,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	if !r.registry.HasSynced() {
-		return reconcile.Result{RequeueAfter: r.timing.poll}, nil
+		return reconcile.Result{RequeueAfter: r.clock.timing.poll}, nil
 	}
 	state := r.stateOf(clusterRing)
 	problems := r.problemsOf(ctx, clusterRing, &state)
@@ -78,10 +77,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err != nil {
 		problems = append(slices.Clone(problems), problem{v1alpha1.ReasonNotConfigured, clusters.Sentence(err)})
 	}
-	requeue := reconcile.Result{RequeueAfter: r.timing.checkInterval}
+	requeue := reconcile.Result{RequeueAfter: r.clock.timing.checkInterval}
 	if err := r.updateStatus(ctx, clusterRing, problems); err != nil {
 		if apierrors.IsConflict(err) {
-			return reconcile.Result{RequeueAfter: r.timing.poll}, nil // the cache does not have the last write of this or another client yet
+			return reconcile.Result{RequeueAfter: r.clock.timing.poll}, nil // the cache does not have the last write of this or another client yet
 		}
 		return reconcile.Result{}, err
 	}
@@ -97,15 +96,15 @@ func (r *Reconciler) problemsOf(ctx context.Context, clusterRing *v1alpha1.Clust
 	if found := r.results.get(clusterRing.Name).inspection; found.inspected.After(state.inspected) {
 		state.inspection = found
 	}
-	age := r.now().Sub(state.inspected)
-	if state.generation == clusterRing.Generation && age < inspectInterval && (len(state.problems) == 0 || age < r.timing.checkInterval) {
+	age := r.clock.now().Sub(state.inspected)
+	if state.generation == clusterRing.Generation && age < inspectInterval && (len(state.problems) == 0 || age < r.clock.timing.checkInterval) {
 		return state.problems
 	}
 	_, problems := r.checkSpec(ctx, &clusterRing.Spec)
 	if state.generation == clusterRing.Generation && !slices.Equal(problems, state.problems) {
 		r.requestPass(clusterRing.Name) // there may be objects now that no pass has read
 	}
-	state.inspection = inspection{clusterRing.Generation, problems, r.now()}
+	state.inspection = inspection{clusterRing.Generation, problems, r.clock.now()}
 	return problems
 }
 

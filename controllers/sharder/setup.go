@@ -48,7 +48,7 @@ func setup(ctx context.Context, mgr manager.Manager, options Options, tempo timi
 	}
 	r := &Reconciler{
 		client: mgr.GetClient(), clientConfig: options.ClientConfig, annotations: options.Annotations, registry: options.Roll,
-		checkSpec: passes.checkSpec, results: results, events: passes.events, metrics: metrics, timing: tempo, now: time.Now, states: map[string]ringState{},
+		checkSpec: passes.checkSpec, results: results, events: passes.events, metrics: metrics, clock: passes.clock, states: map[string]ringState{},
 		requestPass: func(ring string) {
 			passes.requestPass(ring)
 			passEnqueuer.enqueue(ring)
@@ -89,8 +89,8 @@ func newPassReconciler(mgr manager.Manager, options Options, metrics *Metrics, r
 		},
 		webhook: options.ClientConfig(),
 		objects: cluster{metadataClient}, namespaces: namespaceReader{mgr.GetClient(), mgr.GetAPIReader()}, registry: options.Roll,
-		checkSpec: newSpecChecker(clientset).check, events: mgr.GetEventRecorder(Name), metrics: metrics, results: results, timing: tempo,
-		now: time.Now, wait: wait, histories: map[string]*history{}, requested: map[string]bool{},
+		checkSpec: newSpecChecker(clientset).check, events: mgr.GetEventRecorder(Name), metrics: metrics, results: results,
+		clock: clock{tempo, time.Now, wait}, rings: newRingHistories(),
 	}, nil
 }
 

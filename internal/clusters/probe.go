@@ -41,7 +41,12 @@ type Probe struct {
 
 	mu sync.Mutex
 	// last is the newest finding; nil before the first.
-	last *probeResult
+	last    *probeResult
+	silence silence
+}
+
+// silence is what a Probe knows about the silence of its API server.
+type silence struct {
 	// answered is when the API server last answered, or else when the probe was made, and unanswered is the number of probes since then.
 	answered   time.Time
 	unanswered int
@@ -74,9 +79,9 @@ func NewProbe(config *rest.Config, every time.Duration, up, ahead *prometheus.De
 		return nil, fmt.Errorf("address %q: %w", config.Host, err)
 	}
 	p := &Probe{
-		every: every, url: base.JoinPath("readyz"), client: client, now: time.Now, up: up, ahead: ahead, suspected: make(chan struct{}, 1), answered: time.Now(),
+		every: every, url: base.JoinPath("readyz"), client: client, now: time.Now, up: up, ahead: ahead, suspected: make(chan struct{}, 1), silence: silence{answered: time.Now()},
 	}
-	p.answering, p.fallSilent = context.WithCancel(context.Background())
+	p.silence.answering, p.silence.fallSilent = context.WithCancel(context.Background())
 	return p, nil
 }
 
@@ -113,17 +118,17 @@ func (p *Probe) record(result probeResult) (next time.Duration) {
 	defer p.mu.Unlock()
 	p.last = &result
 	if result.hasAnswered {
-		if p.unanswered >= silentAfter {
-			p.answering, p.fallSilent = context.WithCancel(context.Background())
+		if p.silence.unanswered >= silentAfter {
+			p.silence.answering, p.silence.fallSilent = context.WithCancel(context.Background())
 		}
-		p.answered, p.unanswered = p.now(), 0
+		p.silence.answered, p.silence.unanswered = p.now(), 0
 		if result.isRejected {
 			return min(p.every, silentProbeInterval) // the credentials may be replaced at any time
 		}
 		return p.every
 	}
-	if p.unanswered++; p.unanswered == silentAfter {
-		p.fallSilent()
+	if p.silence.unanswered++; p.silence.unanswered == silentAfter {
+		p.silence.fallSilent()
 	}
 	return min(p.every, silentProbeInterval)
 }
@@ -146,7 +151,7 @@ func (p *Probe) Answering() context.Context {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.answering
+	return p.silence.answering
 }
 
 // SilentSince returns when an API server that does not answer last did, or when the process began to probe it; ok is false if it may answer.
@@ -156,7 +161,7 @@ func (p *Probe) SilentSince() (since time.Time, ok bool) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.answered, p.unanswered >= silentAfter
+	return p.silence.answered, p.silence.unanswered >= silentAfter
 }
 
 // IsRejected reports whether the API server answered the newest probe, and did not accept its credentials: no request to it succeeds.

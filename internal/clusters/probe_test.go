@@ -83,8 +83,8 @@ func TestRejectedCredentialsAreProbedSoonAgain(t *testing.T) {
 func TestProbeTellsSinceWhenAnAPIServerIsSilent(t *testing.T) {
 	began := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	now := began
-	p := &Probe{every: 10 * time.Second, now: func() time.Time { return now }, suspected: make(chan struct{}, 1), answered: began}
-	p.answering, p.fallSilent = context.WithCancel(t.Context())
+	p := &Probe{every: 10 * time.Second, now: func() time.Time { return now }, suspected: make(chan struct{}, 1), silence: silence{answered: began}}
+	p.silence.answering, p.silence.fallSilent = context.WithCancel(t.Context())
 	for i, step := range []struct {
 		answers bool
 		silent  time.Duration // since began; -1 if it may answer

@@ -109,9 +109,3 @@ func (b *Histories[Key]) Sweep(now time.Time) {
 
 // Of returns the history of a protector, or nil. It is valid until the next call.
 func (b *Histories[Key]) Of(key Key) *Series { return b.series[key] }
-
-// Retention returns how much history is kept, at most CoarseKeep.
-func (b *Histories[Key]) Retention() time.Duration { return b.retention }
-
-// Points returns the total number of points.
-func (b *Histories[Key]) Points() int { return b.points }

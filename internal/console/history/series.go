@@ -95,11 +95,3 @@ func (s *Series) Since() time.Time { return s.began }
 
 // Size returns the number of points.
 func (s *Series) Size() int { return len(s.fine.points) + len(s.coarse.points) }
-
-// Latest returns the last sample.
-func (s *Series) Latest() Sample {
-	if last := s.coarse.last(); last != nil {
-		return last.Last
-	}
-	return Sample{}
-}
