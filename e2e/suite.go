@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/breakwater-k8s/breakwater/e2e/harness/binaries"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
@@ -101,6 +102,7 @@ func (s *Suite) Federation() federation.Federation { return s.federation }
 // Main starts the federation, installs Breakwater, runs the tests of a package, and stops everything. Call it from TestMain, and exit with
 // the code that it returns. If the flags of the test binary select no test of the package, it starts nothing.
 func (s *Suite) Main(m *testing.M) int {
+	log.SetLogger(logr.Discard()) // client libraries warn if no logger is set
 	if !selectsTests(m) {
 		return m.Run()
 	}
