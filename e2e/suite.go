@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/e2e-framework/pkg/env"
 	"sigs.k8s.io/e2e-framework/pkg/envconf"
 	"sigs.k8s.io/e2e-framework/pkg/envfuncs"
@@ -106,6 +107,7 @@ func (s *Suite) Federation() federation.Federation { return s.shared.Federation(
 // Main starts the federation, installs Breakwater, runs the tests of a package, and stops everything. Call it from TestMain, and exit with
 // the code that it returns. If the flags of the test binary select no test of the package, it starts nothing.
 func (s *Suite) Main(m *testing.M) int {
+	log.SetLogger(logr.Discard()) // client libraries warn if no logger is set
 	if !selectsTests(m) {
 		return m.Run()
 	}

@@ -16,20 +16,10 @@ func (s *ProcessHost) StartProcess(name, path string, environment []string, argu
 	if err := os.MkdirAll(s.Path("logs"), 0o700); err != nil {
 		return err
 	}
-	log := s.Path("logs", name+".log")
-	file, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	defer file.Close() // the child has its own descriptor
 	cmd := exec.Command(path, arguments...)
-	cmd.Stdout, cmd.Stderr = file, file
 	cmd.Env = append([]string{"HOME=" + s.dir, "TMPDIR=" + s.dir, "PATH=" + os.Getenv("PATH")}, environment...)
-	if err := s.spawner.Start(cmd); err != nil {
-		return fmt.Errorf("start %s: %w", name, err)
-	}
-	go func() { _ = cmd.Wait() }() // the log has the reason
-	return nil
+	_, err := s.spawner.Run(cmd, s.Path("logs", name+".log"), nil) // if it dies, the log has the reason
+	return err
 }
 
 // PrintLogs prints the last lines of all logs.

@@ -64,7 +64,7 @@ func run(ctx context.Context, out io.Writer, program, chart, reportDir string) (
 		return err
 	}
 	p.report.Pages, err = pagesToRead(pages, p.report.CommandLines, chart)
-	return errors.Join(err, p.report.print(out), p.report.write(reportDir))
+	return errors.Join(err, p.report.write(out, reportDir))
 }
 
 // cluster is a fresh cluster. Its pods reach the API server through a proxy.

@@ -41,21 +41,13 @@ type report struct {
 	CommandLines []string `json:"command_lines"`
 }
 
-func (r *report) print(out io.Writer) error {
+// write prints the report, and writes it as report.json into a folder, which it creates.
+func (r *report) write(out io.Writer, folder string) error {
 	raw, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(out, "%s\n", raw)
-	return err
-}
-
-// write writes report.json into a folder, and creates the folder.
-func (r *report) write(folder string) error {
-	raw, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return err
-	}
+	_, _ = fmt.Fprintf(out, "%s\n", raw)
 	if err := os.MkdirAll(folder, 0o750); err != nil {
 		return err
 	}

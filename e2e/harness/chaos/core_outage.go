@@ -120,7 +120,7 @@ func (p *play) podsIn(cell int) []storm.Pod {
 
 // removeIn deletes an available pod of a cell.
 func (p *play) removeIn(ctx context.Context, cell int) error {
-	pod, ok := firstAvailable(p.podsIn(cell))
+	pod, ok := storm.FirstAvailable(p.podsIn(cell))
 	if !ok {
 		return fmt.Errorf("cell %s has no available pod", p.stage.Cells[cell].Name)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -80,7 +79,7 @@ func (p *play) recover(ctx context.Context) error {
 	if err := poll(ctx, p.checkStatus); err != nil {
 		return fmt.Errorf("the status does not match the pods after the budget was consumed: %w", err)
 	}
-	pod, ok := firstAvailable(p.recorder.Pods())
+	pod, ok := storm.FirstAvailable(p.recorder.Pods())
 	if !ok {
 		return fmt.Errorf("no pod is available, the floor is %d", p.floor)
 	}
@@ -93,18 +92,10 @@ func (p *play) recover(ctx context.Context) error {
 // consumeBudget removes an available pod. It returns an error while more pods than the floor are available.
 func (p *play) consumeBudget(ctx context.Context) error {
 	total := p.recorder.Now().Total
-	pod, ok := firstAvailable(p.recorder.Pods())
+	pod, ok := storm.FirstAvailable(p.recorder.Pods())
 	if total <= p.floor || !ok {
 		return nil
 	}
 	err := p.journal.Remove(ctx, 0, pod, Delete)
 	return fmt.Errorf("%d pods are available, the floor is %d; the answer was: %w", total, p.floor, err)
-}
-
-func firstAvailable(pods []storm.Pod) (storm.Pod, bool) {
-	i := slices.IndexFunc(pods, func(pod storm.Pod) bool { return pod.Available })
-	if i < 0 {
-		return storm.Pod{}, false
-	}
-	return pods[i], true
 }

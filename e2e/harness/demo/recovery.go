@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/breakwater-k8s/breakwater/e2e/harness/demo/report"
@@ -54,7 +53,7 @@ func removeOne(ctx context.Context, recorder *storm.Recorder) error {
 	defer ticker.Stop()
 	var last error
 	for {
-		if pod, ok := firstAvailable(recorder.Pods()); ok {
+		if pod, ok := storm.FirstAvailable(recorder.Pods()); ok {
 			if last = pod.Delete(ctx); last == nil {
 				return nil
 			}
@@ -65,12 +64,4 @@ func removeOne(ctx context.Context, recorder *storm.Recorder) error {
 			return fmt.Errorf("no removal was admitted although there is budget: %w", errors.Join(ctx.Err(), last))
 		}
 	}
-}
-
-func firstAvailable(pods []storm.Pod) (storm.Pod, bool) {
-	i := slices.IndexFunc(pods, func(p storm.Pod) bool { return p.Available })
-	if i < 0 {
-		return storm.Pod{}, false
-	}
-	return pods[i], true
 }

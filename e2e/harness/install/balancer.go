@@ -16,8 +16,7 @@ import (
 // Balancer is in front of the webhooks of a worker, like a Service: each new connection goes to the next replica that accepts it.
 type Balancer struct {
 	listener net.Listener
-	replicas func() []string
-	next     atomic.Uint64
+	replicas *Replicas
 	running  sync.WaitGroup
 
 	mu     sync.Mutex
@@ -33,7 +32,7 @@ func NewBalancer(replicas func() []string) (*Balancer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen for the webhooks: %w", err)
 	}
-	b := &Balancer{listener: listener, replicas: replicas, conns: map[net.Conn]struct{}{}}
+	b := &Balancer{listener: listener, replicas: NewReplicas(replicas), conns: map[net.Conn]struct{}{}}
 	b.running.Go(b.serve)
 	return b, nil
 }
@@ -63,8 +62,8 @@ func (b *Balancer) serve() {
 // forward copies data between a client and a replica until one of them closes.
 func (b *Balancer) forward(client net.Conn) {
 	defer client.Close()
-	server := b.dial()
-	if server == nil || !b.track(client, server) {
+	server, err := b.replicas.Dial()
+	if err != nil || !b.track(client, server) {
 		return
 	}
 	defer b.untrack(client, server)
@@ -84,16 +83,25 @@ func Join(a, b net.Conn) {
 	running.Wait()
 }
 
-// dial returns a connection to the next replica that accepts one; nil if none does.
-func (b *Balancer) dial() net.Conn {
-	replicas := b.replicas()
+// Replicas are the ready webhooks of a cluster.
+type Replicas struct {
+	list func() []string
+	next atomic.Uint64
+}
+
+// NewReplicas returns those that list returns, as host:port. They may change over time.
+func NewReplicas(list func() []string) *Replicas { return &Replicas{list: list} }
+
+// Dial connects to the next replica that accepts a connection.
+func (r *Replicas) Dial() (conn net.Conn, err error) {
+	replicas := r.list()
+	err = errors.New("no webhook is ready")
 	for range replicas {
-		replica := replicas[b.next.Add(1)%uint64(len(replicas))]
-		if conn, err := net.DialTimeout("tcp", replica, dialTimeout); err == nil {
-			return conn
+		if conn, err = net.DialTimeout("tcp", replicas[r.next.Add(1)%uint64(len(replicas))], dialTimeout); err == nil {
+			return conn, nil
 		}
 	}
-	return nil
+	return nil, err
 }
 
 func (b *Balancer) track(conns ...net.Conn) bool {

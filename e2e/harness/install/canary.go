@@ -5,9 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -39,22 +39,11 @@ func (i *Installation) EnableWebhooks(ctx context.Context) error {
 	if err := errors.Join(i.protectCanary(ctx), i.createSchedulingCanary(ctx), i.configureCores(ctx)); err != nil {
 		return err
 	}
-	var guarding sync.WaitGroup
-	faults := make(chan error, len(i.options.Workers))
+	var guarding errgroup.Group
 	for _, worker := range i.options.Workers {
-		guarding.Go(func() {
-			if err := i.enableWebhook(ctx, worker); err != nil {
-				faults <- err
-			}
-		})
+		guarding.Go(func() error { return i.enableWebhook(ctx, worker) })
 	}
-	guarding.Wait()
-	select {
-	case err := <-faults:
-		return err
-	default:
-		return nil
-	}
+	return guarding.Wait()
 }
 
 func (i *Installation) protectCanary(ctx context.Context) error {

@@ -75,7 +75,7 @@ func TestAwaitReadyEndsWithItsContext(t *testing.T) {
 	}))
 	defer server.Close()
 	err := startScript(t, "sleep 60", server.Listener.Addr().String()).awaitReady(ctx)
-	if err == nil || !strings.Contains(err.Error(), "wait for part to be ready (404 Not Found") {
+	if err == nil || !strings.Contains(err.Error(), "/readyz answers 404 Not Found: 404 page not found; its log is ") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -3,7 +3,6 @@ package plot
 import (
 	"fmt"
 	"math"
-	"strings"
 )
 
 // style is the style of text, panel, grid, axis, floor, marks and badges. Colors are readable on a light and on a dark page. The root element
@@ -31,25 +30,6 @@ const badgeRadius = 8
 func (c *Chart) badge(x, y float64, number int) {
 	c.printf(`<circle class="badge" cx="%.1f" cy="%.1f" r="%d"/><text class="number" x="%.1f" y="%.1f" text-anchor="middle">%d</text>`,
 		x, y, badgeRadius, x, y+4, number)
-}
-
-// besideBadge returns the position of a badge for x that does not cover the badge at last: x, or a position to its right.
-func besideBadge(x, last float64) float64 { return math.Max(x, last+2*badgeRadius+2) }
-
-// textWidth estimates the width of a text generously, because the font is not known here.
-func textWidth(text string) float64 {
-	var width float64
-	for _, r := range text {
-		switch {
-		case strings.ContainsRune("iljtfr .,:'", r):
-			width += 4.6
-		case strings.ContainsRune("mwMW", r):
-			width += 11.5
-		default:
-			width += 7.8
-		}
-	}
-	return width
 }
 
 // step returns the smallest of 1, 2, 5, 10, 20, 50, ... and their tenths, hundredths, ... that is at least the given number.

@@ -43,15 +43,15 @@ const (
 	rowHeight  = 26
 )
 
+// legendWidth is the width of the name of a line above the plot.
+const legendWidth = 200
+
 // SVG renders the plot as a standalone image, with a panel behind it. All texts in it are escaped.
 func (c *Chart) SVG() string {
 	c.out.Reset()
 	c.printf(`<?xml version="1.0" encoding="UTF-8"?>` + "\n")
 	c.left, c.right, c.top = 44, 14, 60
-	_, rows := c.labels()
-	if len(c.Marks) == 0 {
-		rows = 0
-	}
+	rows := (len(c.Marks) + columns - 1) / columns
 	c.bottom = axisHeight + float64(rows)*rowHeight + 10
 	c.measure()
 
@@ -103,10 +103,9 @@ func (c *Chart) y(pods float64) float64 {
 }
 
 func (c *Chart) legend() {
-	x := c.left
-	for _, s := range c.Lines {
+	for i, s := range c.Lines {
+		x := c.left + float64(i)*legendWidth
 		c.printf(`<path class="line %s" d="M%.1f 20h18"/><text x="%.1f" y="24">%s</text>`, s.Class, x, x+24, html.EscapeString(s.Name))
-		x += 24 + textWidth(s.Name) + 16
 	}
 	c.printf(`<text x="%.1f" y="24" text-anchor="end">available pods</text>`, c.Width-c.right)
 }

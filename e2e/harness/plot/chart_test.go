@@ -16,27 +16,8 @@ func TestPathStepsThroughTheTimeline(t *testing.T) {
 	}
 }
 
-func TestLabelsStayInsideThePlot(t *testing.T) {
-	marks := []Mark{{Label: `random <b>"deletes"</b> & more`}}
-	for range 6 {
-		marks = append(marks, Mark{Label: "deletecollection"})
-	}
-	for _, width := range []float64{400, 960} {
-		c := Chart{Marks: marks, Width: width, left: 44, right: 14}
-		labels, rows := c.labels()
-		last := map[int]float64{}
-		for _, l := range labels {
-			end := l.x + 22 + textWidth(l.Label)
-			if end > width || l.x < last[l.row] || l.row >= rows {
-				t.Errorf("at width %v, label %q runs from %v to %v in row %d of %d; the one before ends at %v", width, l.Label, l.x, end, l.row, rows, last[l.row])
-			}
-			last[l.row] = end
-		}
-	}
-}
-
 func TestBadgesOfCloseMarksDoNotCoverEachOther(t *testing.T) {
-	c := Chart{Width: 110, left: 10, seconds: 100, pods: 10, Marks: []Mark{{Number: 1, Seconds: 20}, {Number: 2, Seconds: 21}, {Number: 3, Seconds: 22}, {Number: 4, Seconds: 90}}}
+	c := Chart{Width: 110, left: 10, seconds: 100, pods: 10, Marks: []Mark{{Seconds: 20}, {Seconds: 21}, {Seconds: 22}, {Seconds: 90}}}
 	c.marks()
 	var at []string
 	for part := range strings.SplitSeq(c.out.String(), `<circle class="badge" cx="`) {
@@ -70,7 +51,7 @@ func TestSVGIsWellFormedAndEscaped(t *testing.T) {
 	for _, c := range []*Chart{{Width: 960, Height: 400}, {
 		Title: "<a>", Description: "b & c", Width: 960, Height: 400, Floor: 3, Pods: 5,
 		Lines: []Line{{Class: "with", Name: "<line>", Points: []Point{{0, 5}, {4, 3}, {10, 5}}}},
-		Marks: []Mark{{Number: 1, Seconds: 4, Label: "<mark>"}},
+		Marks: []Mark{{Seconds: 4, Label: "<mark>"}},
 	}} {
 		decoder := xml.NewDecoder(strings.NewReader(c.SVG()))
 		for {

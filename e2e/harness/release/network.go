@@ -21,8 +21,7 @@ type Network struct {
 	configuration string
 	server        *http.Server
 	serving       sync.WaitGroup
-	kubelet       atomic.Pointer[Kubelet]
-	next          atomic.Uint64
+	replicas      atomic.Pointer[install.Replicas]
 }
 
 // egress is the EgressSelectorConfiguration of the API server. It does not apply to webhooks that have a URL.
@@ -55,7 +54,7 @@ func (n *Network) APIServerArgument() string {
 }
 
 // Route sends the connections from now on to the webhooks of k. Before the first call, the network refuses them.
-func (n *Network) Route(k *Kubelet) { n.kubelet.Store(k) }
+func (n *Network) Route(k *Kubelet) { n.replicas.Store(install.NewReplicas(k.Webhooks)) }
 
 // Close accepts no connections any more. Open ones end with their API server or webhook.
 func (n *Network) Close() error {
@@ -66,7 +65,12 @@ func (n *Network) Close() error {
 
 // connect answers one CONNECT request, and then copies data until the API server or the webhook closes the connection.
 func (n *Network) connect(w http.ResponseWriter, r *http.Request) {
-	webhook, err := n.dial()
+	replicas := n.replicas.Load()
+	if replicas == nil {
+		http.Error(w, r.Host+" has no webhooks yet", http.StatusBadGateway)
+		return
+	}
+	webhook, err := replicas.Dial()
 	if err != nil {
 		http.Error(w, fmt.Sprintf("%s: %v", r.Host, err), http.StatusBadGateway)
 		return
@@ -81,20 +85,4 @@ func (n *Network) connect(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	install.Join(client, webhook)
-}
-
-// dial connects to the next ready webhook that accepts a connection.
-func (n *Network) dial() (net.Conn, error) {
-	var replicas []string
-	if k := n.kubelet.Load(); k != nil {
-		replicas = k.Webhooks()
-	}
-	err := errors.New("no webhook is ready")
-	for range replicas {
-		var conn net.Conn
-		if conn, err = net.DialTimeout("tcp", replicas[n.next.Add(1)%uint64(len(replicas))], time.Second); err == nil {
-			return conn, nil
-		}
-	}
-	return nil, err
 }

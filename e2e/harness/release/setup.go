@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"os/exec"
+	"path/filepath"
 	"time"
 
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
@@ -121,7 +122,7 @@ func (s Setup) installWorker(ctx context.Context, core, worker *Release) error {
 	if err := s.join(ctx, core, worker); err != nil {
 		return err
 	}
-	out, err := worker.Helm(ctx, "upgrade", "breakwater", worker.Charts+"breakwater", "--values", worker.Values, "--wait")
+	out, err := worker.Helm(ctx, "upgrade", "breakwater", filepath.Join(worker.Charts, "breakwater"), "--values", worker.Values, "--wait")
 	if err != nil {
 		return fmt.Errorf("wait for the release in cluster %s: %w\n%s", worker.Cluster.Name(), err, out)
 	}

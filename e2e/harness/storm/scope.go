@@ -2,6 +2,7 @@ package storm
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -46,4 +47,13 @@ type Pod struct {
 
 func podOf(cell Cell, pod *corev1.Pod) Pod {
 	return Pod{Cell: cell, Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}
+}
+
+// FirstAvailable returns the first available pod; ok is false if there is none.
+func FirstAvailable(pods []Pod) (pod Pod, ok bool) {
+	i := slices.IndexFunc(pods, func(p Pod) bool { return p.Available })
+	if i < 0 {
+		return pod, false
+	}
+	return pods[i], true
 }

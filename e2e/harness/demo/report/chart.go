@@ -39,9 +39,6 @@ func (r Report) marks() []plot.Mark {
 	if recovery := r.Protected.Recovery; recovery != nil {
 		marks = append(marks, plot.Mark{Seconds: recovery.BeginSeconds, Label: "with Breakwater: application deployed again"})
 	}
-	for i := range marks {
-		marks[i].Number = i + 1
-	}
 	return marks
 }
 

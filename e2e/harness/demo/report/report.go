@@ -1,5 +1,5 @@
 // Package report reports the effect of a storm on an application with and without Breakwater: as JSON, as an SVG and
-// as a self-contained page.
+// as a table.
 package report
 
 import (

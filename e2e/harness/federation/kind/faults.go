@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
@@ -53,21 +52,16 @@ func (c *Cluster) Restart(ctx context.Context, component federation.Component) e
 	if err != nil {
 		return err
 	}
-	var last error
-	err = wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
-		var now string
-		if now, last = c.controlPlane().pids(ctx, component); last == nil && (now == "" || now == before) {
-			last = errors.New("it has not been restarted")
+	return federation.Await(ctx, pollInterval, fmt.Sprintf("%s of cluster %s", component, c.spec.Name), func(ctx context.Context) error {
+		now, err := c.controlPlane().pids(ctx, component)
+		if err == nil && (now == "" || now == before) {
+			err = errors.New("it has not been restarted")
 		}
-		if last == nil {
-			last = clients.RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
+		if err != nil {
+			return err
 		}
-		return last == nil, nil
+		return clients.RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
 	})
-	if err != nil {
-		return fmt.Errorf("wait for %s of cluster %s: %w", component, c.spec.Name, errors.Join(err, last))
-	}
-	return nil
 }
 
 // Pause suspends a node with its kubelet, its pods and, on that node, the control plane.

@@ -8,9 +8,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
 )
 
 // pollInterval is the interval between checks of a cluster.
@@ -22,17 +23,7 @@ func awaitUsable(ctx context.Context, admin *rest.Config, nodes int) error {
 	if err != nil {
 		return err
 	}
-	var last error
-	err = wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
-		if found := checkUsable(ctx, clients, nodes); found == nil || ctx.Err() == nil {
-			last = found
-		}
-		return last == nil, nil
-	})
-	if err != nil {
-		return fmt.Errorf("wait until the cluster is usable: %w", errors.Join(context.Cause(ctx), last))
-	}
-	return nil
+	return federation.Await(ctx, pollInterval, "a usable cluster", func(ctx context.Context) error { return checkUsable(ctx, clients, nodes) })
 }
 
 // checkUsable returns why pods cannot run yet.

@@ -25,7 +25,7 @@ type components struct {
 	flags    *flags
 	grace    time.Duration
 	spawner  *subprocess.Spawner
-	probes   map[federation.Component]*prober
+	probes   map[federation.Component]func(context.Context) error
 	// onDeath is called for each component that exits by itself, onLaunch for each that starts.
 	onDeath  func(*Death)
 	onLaunch func(federation.Component, *subprocess.Process) error
@@ -38,7 +38,7 @@ type components struct {
 // connectProbes prepares awaitWorking.
 func (c *components) connectProbes(i *identities) error {
 	for component, config := range map[federation.Component]*rest.Config{federation.Etcd: i.etcd, federation.APIServer: i.admin} {
-		probe, err := newProber(config)
+		probe, err := readiness(config)
 		if err != nil {
 			return fmt.Errorf("cluster %s: %w", c.cluster, err)
 		}
@@ -53,7 +53,7 @@ func (c *components) awaitWorking(ctx context.Context, component federation.Comp
 	if !ok {
 		return nil
 	}
-	return waitFor(ctx, fmt.Sprintf("%s of cluster %s", component, c.cluster), probe.ready)
+	return federation.Await(ctx, pollInterval, fmt.Sprintf("%s of cluster %s", component, c.cluster), probe)
 }
 
 // launch starts a component's process.

@@ -77,7 +77,7 @@ func (f *Federation) newCluster(spec federation.ClusterSpec, programs map[federa
 	c.components = &components{
 		cluster: spec.Name, layout: c.layout, order: f.options.componentsOf(spec), programs: programs,
 		flags: &flags{spec: spec, options: c.options, layout: c.layout, ports: c.ports},
-		grace: f.options.Grace, spawner: f.spawner, probes: map[federation.Component]*prober{}, onDeath: f.reportDeath,
+		grace: f.options.Grace, spawner: f.spawner, probes: map[federation.Component]func(context.Context) error{}, onDeath: f.reportDeath,
 		onLaunch: func(component federation.Component, p *subprocess.Process) error {
 			return f.recordLaunch(c, component, p)
 		},

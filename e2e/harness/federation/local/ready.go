@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,67 +12,20 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/subprocess"
 )
 
 // pollInterval is short, because a start waits about ten times in sequence.
 const pollInterval = 50 * time.Millisecond
 
-// waitFor calls check until it returns nil. When ctx ends first, the error has the cause and the last error of
-// check.
-func waitFor(ctx context.Context, description string, check func(context.Context) error) error {
-	ticker := time.NewTicker(pollInterval)
-	defer ticker.Stop()
-	var last error
-	for {
-		err := check(ctx)
-		if err == nil {
-			return nil
-		}
-		// The error of an interrupted check is less useful than the one before.
-		if ctx.Err() == nil || last == nil {
-			last = err
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("wait for %s: %w (last seen: %w)", description, context.Cause(ctx), last)
-		case <-ticker.C:
-		}
-	}
-}
-
-// prober checks over TLS whether a server is ready.
-type prober struct {
-	client *http.Client
-	url    string
-}
-
-func newProber(config *rest.Config) (*prober, error) {
+// readiness returns a check, over TLS, that a server is ready.
+func readiness(config *rest.Config) (func(context.Context) error, error) {
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, err
 	}
 	client.Timeout = 5 * time.Second // a frozen server must not block the next check
-	return &prober{client: client, url: config.Host + "/readyz"}, nil
-}
-
-func (p *prober) ready(ctx context.Context) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url, nil)
-	if err != nil {
-		return err
-	}
-	response, err := p.client.Do(request)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = response.Body.Close() }()
-	body, err := io.ReadAll(io.LimitReader(response.Body, 16<<10))
-	if err != nil {
-		return err
-	}
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s answers %s: %s", p.url, response.Status, strings.TrimSpace(string(body)))
-	}
-	return nil
+	return func(ctx context.Context) error { return subprocess.CheckURL(ctx, client, config.Host+"/readyz") }, nil
 }
 
 // awaitUsable waits until pods can be created, and in a worker until they can run.
@@ -84,7 +34,7 @@ func (c *Cluster) awaitUsable(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return waitFor(ctx, "cluster "+c.spec.Name+" to become usable", func(ctx context.Context) error {
+	return federation.Await(ctx, pollInterval, "cluster "+c.spec.Name+" to become usable", func(ctx context.Context) error {
 		if _, err := clients.CoreV1().Namespaces().Get(ctx, metav1.NamespaceDefault, metav1.GetOptions{}); err != nil {
 			return err
 		}

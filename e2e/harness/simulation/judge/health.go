@@ -135,18 +135,9 @@ func (w *watchedProtector) counts(pod *corev1.Pod) bool {
 
 // selects reports whether a selector of a protector chooses a pod that is not exempt.
 func (w *watchedProtector) selects(selector *v1alpha1.PodSelector, pod *corev1.Pod) bool {
-	if pod.Namespace != w.stored.Namespace || !matches(selector, pod) {
+	if pod.Namespace != w.stored.Namespace || !hasLabels(pod.Labels, selector.MatchLabels) {
 		return false
 	}
 	exempt := w.stored.Spec.ExemptPodSelector
-	return exempt == nil || !matches(exempt, pod)
-}
-
-func matches(selector *v1alpha1.PodSelector, pod *corev1.Pod) bool {
-	for key, value := range selector.MatchLabels {
-		if got, ok := pod.Labels[key]; !ok || got != value {
-			return false
-		}
-	}
-	return true
+	return exempt == nil || !hasLabels(pod.Labels, exempt.MatchLabels)
 }

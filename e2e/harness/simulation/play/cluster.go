@@ -38,6 +38,16 @@ func (c *clusterState) create(resource string, object client.Object) {
 	}
 }
 
+// setPodReady makes a pod ready, as its kubelet does.
+func (c *clusterState) setPodReady(key types.NamespacedName) {
+	_, _ = c.store.Update("pods", key, "", "", func(o client.Object) error {
+		if pod, ok := o.(*corev1.Pod); ok {
+			scenario.SetReady(pod, true)
+		}
+		return nil
+	})
+}
+
 // pods returns the pods of a cell that are not terminating, by name.
 func (c *clusterState) pods() []*corev1.Pod {
 	objects, _ := c.store.List("pods", "")

@@ -205,14 +205,7 @@ func (ws *workloads) createOwned(c *clusterState, plan scenario.WorkloadPlan, ow
 	scenario.SetReady(pod, false)
 	c.create("pods", pod)
 	key := client.ObjectKeyFromObject(pod)
-	ws.env.runAfter(ws.env.dice.Between(100*time.Millisecond, 2*time.Second, fmt.Sprintf("%s start of %s %d", id, key.Name, i)), func() {
-		_, _ = c.store.Update("pods", key, "", "", func(o client.Object) error {
-			if pod, ok := o.(*corev1.Pod); ok {
-				scenario.SetReady(pod, true)
-			}
-			return nil
-		})
-	})
+	ws.env.runAfter(ws.env.dice.Between(100*time.Millisecond, 2*time.Second, fmt.Sprintf("%s start of %s %d", id, key.Name, i)), func() { c.setPodReady(key) })
 	return true
 }
 

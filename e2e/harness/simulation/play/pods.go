@@ -43,12 +43,7 @@ func (ws *workloads) rollOut(n int, s scenario.Step) {
 		for i, pod := range old[:min(len(old), 1+s.N%4)] {
 			fresh := ws.createPod(c, false)
 			time.Sleep(ws.env.dice.Between(100*time.Millisecond, 2*time.Second, fmt.Sprintf("rollout %d.%d", n, i)))
-			_, _ = c.store.Update("pods", fresh, "", "", func(o client.Object) error {
-				if pod, ok := o.(*corev1.Pod); ok {
-					scenario.SetReady(pod, true)
-				}
-				return nil
-			})
+			c.setPodReady(fresh)
 			for try := range 5 {
 				r := ws.clients.newRemoval(fmt.Sprintf("%d.%d.%d", n, i, try), pod, scenario.Step{What: scenario.Delete, For: time.Second})
 				result := ws.clients.executeRemoval(c, r)

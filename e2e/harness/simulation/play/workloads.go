@@ -6,7 +6,6 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -103,14 +102,7 @@ func (ws *workloads) syncWorkload(c *clusterState, plan scenario.WorkloadPlan, i
 	pods := c.podsOf(owner.UID)
 	for range scenario.ReplicasOf(object) - len(pods) {
 		key := ws.createPod(c, false)
-		ws.env.runAfter(ws.env.dice.Between(100*time.Millisecond, 2*time.Second, id+" start of "+key.Name), func() {
-			_, _ = c.store.Update("pods", key, "", "", func(o client.Object) error {
-				if pod, ok := o.(*corev1.Pod); ok {
-					scenario.SetReady(pod, true)
-				}
-				return nil
-			})
-		})
+		ws.env.runAfter(ws.env.dice.Between(100*time.Millisecond, 2*time.Second, id+" start of "+key.Name), func() { c.setPodReady(key) })
 	}
 	if surplus := len(pods) - scenario.ReplicasOf(object); surplus > 0 {
 		pod := pods[len(pods)-1]
