@@ -2,6 +2,7 @@ package aggregator
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -115,8 +116,9 @@ func TestClockSetBackRecountsProtectorsWithMinReadySeconds(t *testing.T) {
 		leader.queue = workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[types.NamespacedName]())
 		defer leader.queue.ShutDown()
 		ctx, cancel := context.WithCancel(t.Context())
-		go leader.recountAfterSteps(ctx)
-		defer synctest.Wait()
+		var running sync.WaitGroup
+		w.newest().startParts(ctx, &running) // what a leader and a shard have in common
+		defer running.Wait()
 		defer cancel()
 		<-time.After(time.Minute)
 		synctest.Wait()

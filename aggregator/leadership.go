@@ -226,9 +226,6 @@ func (l *leadership) run(ctx context.Context) {
 	case <-l.snapshot.Listed():
 		l.enqueuer.enqueueAll(allNamespaces)
 		running.Go(func() { l.reconciler.heartbeat.run(ctx) })
-		running.Go(func() { l.reconciler.shares.Run(ctx) })
-		running.Go(func() { l.guards.answers.Run(ctx) })
-		running.Go(func() { l.enqueuer.recountAfterSteps(ctx) })
 		l.startParts(ctx, &running)
 		<-ctx.Done()
 	case <-ctx.Done():
@@ -240,7 +237,10 @@ func (l *leadership) run(ctx context.Context) {
 
 // startParts starts what a leader and a shard have in common, until ctx ends.
 func (l *leadership) startParts(ctx context.Context, running *sync.WaitGroup) {
-	for _, run := range []func(context.Context){l.trigger.Run, l.guards.published.Run, l.guards.exemptions.Run, l.guards.ignoredLabels.Run} {
+	for _, run := range []func(context.Context){
+		l.trigger.Run, l.enqueuer.recountAfterSteps, l.reconciler.shares.Run,
+		l.guards.published.Run, l.guards.answers.Run, l.guards.exemptions.Run, l.guards.ignoredLabels.Run,
+	} {
 		running.Go(func() { run(ctx) })
 	}
 	for range l.aggregator.options.Workers {

@@ -82,6 +82,7 @@ func (l *leadership) runShard(ctx context.Context) {
 	l.startParts(ctx, &running)
 	<-ctx.Done()
 	l.enqueuer.queue.ShutDown()
+	l.guards.exemptions.ShutDown()
 	running.Wait()
 }
 
