@@ -231,7 +231,7 @@ func TestCountingWorkload(t *testing.T) {
 			l.pods("stable", 4, map[string]string{"hash": "a"}, l.built(replicaSet("web-a"), 4, map[string]string{"hash": "a"}, rollout))
 			l.pods("canary", 2, map[string]string{"hash": "b"}, l.built(replicaSet("web-b"), 2, map[string]string{"hash": "b"}, rollout))
 		}, 5, ""},
-		"Rollout whose scale selects one colour: its replicas for that one, and those of the other ReplicaSet": {func(l *fixture) {
+		"Rollout whose scale selects one color: its replicas for that one, and those of the other ReplicaSet": {func(l *fixture) {
 			rollout := l.operand("Rollout", fields{"replicas": int64(5)}, fields{"selector": "app=web,hash=a"}, nil)
 			l.pods("blue", 5, map[string]string{"hash": "a"}, l.built(replicaSet("web-a"), 5, map[string]string{"hash": "a"}, rollout))
 			l.pods("green", 3, map[string]string{"hash": "b"}, l.built(replicaSet("web-b"), 3, map[string]string{"hash": "b"}, rollout))
@@ -321,8 +321,8 @@ func TestCoverageFollowsStatusOfTarget(t *testing.T) {
 	l := newFixture(t)
 	l.defineKinds()
 	l.createCell()
-	colour := func(hash string) fields { return fields{"selector": "app=web,hash=" + hash} }
-	rollout := l.operand("Rollout", fields{"replicas": int64(5)}, colour("blue"), nil)
+	color := func(hash string) fields { return fields{"selector": "app=web,hash=" + hash} }
+	rollout := l.operand("Rollout", fields{"replicas": int64(5)}, color("blue"), nil)
 	l.pods("blue", 5, map[string]string{"hash": "blue"}, l.built(&appsv1.ReplicaSet{ObjectMeta: named("blue")}, 5, map[string]string{"hash": "blue"}, rollout))
 	green := l.pods("green", 5, map[string]string{"hash": "green"}, l.built(&appsv1.ReplicaSet{ObjectMeta: named("green")}, 5, map[string]string{"hash": "green"}, rollout))
 	l.createProtector(func(spec *v1alpha1.PodProtectorSpec) {
@@ -338,7 +338,7 @@ func TestCoverageFollowsStatusOfTarget(t *testing.T) {
 		return ""
 	})
 	generation := rollout.GetGeneration()
-	l.setStatus(rollout, colour("green"))
+	l.setStatus(rollout, color("green"))
 	l.eventually(func() string {
 		a := l.protector().Status.Cells[0].Aggregation
 		if a.Target.Selector != "app=web,hash=green" || a.TotalReplicas != int32(len(green)) || a.CountedReplicas != 0 || !a.InTransition {

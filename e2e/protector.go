@@ -11,7 +11,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// CreateProtector creates a protector of the pods labelled app=web.
+// CreateProtector creates a protector of the pods labeled app=web.
 func (l *Fixture) CreateProtector(floor int, change ...func(*v1alpha1.PodProtectorSpec)) {
 	l.Helper()
 	rate := int32(200)

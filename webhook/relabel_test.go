@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	unlabelled    = `{"metadata":{"labels":{"app":null}}}`
+	unlabeled    = `{"metadata":{"labels":{"app":null}}}`
 	criterionNone = `{"metadata":{"annotations":{"breakwater.dev/criterion":"Splendid"}}}`
 )
 
@@ -26,13 +26,13 @@ func TestRelabelIsReservedAgainstAPIServer(t *testing.T) {
 	pods := l.pods(5)
 	l.serve().guard()
 	for _, pod := range pods[:2] {
-		if err := l.patchPod(pod, unlabelled); err != nil {
+		if err := l.patchPod(pod, unlabeled); err != nil {
 			t.Fatal(err)
 		}
 	}
 	l.wantReserved("web", 2)
 	for _, pod := range pods[2:] {
-		wantRefused(t, l.patchPod(pod, unlabelled), fmt.Sprintf("refuses to relabel pod %q", pod.Name), "fewer pods available than its floor")
+		wantRefused(t, l.patchPod(pod, unlabeled), fmt.Sprintf("refuses to relabel pod %q", pod.Name), "fewer pods available than its floor")
 		wantRefused(t, l.patchPod(pod, criterionNone), fmt.Sprintf("refuses to relabel pod %q", pod.Name))
 		wantRefused(t, l.client.Delete(t.Context(), pod), "refuses to remove pod")
 	}
@@ -53,7 +53,7 @@ func TestRelabelThroughStatusIsReserved(t *testing.T) {
 	l.protect("web", 3, 4)
 	pods := l.pods(4)
 	r := l.serve().guard()
-	if err := l.patchPod(pods[0], unlabelled, "status"); err != nil {
+	if err := l.patchPod(pods[0], unlabeled, "status"); err != nil {
 		t.Fatal(err)
 	}
 	l.wantReserved("web", 1)
@@ -63,7 +63,7 @@ func TestRelabelThroughStatusIsReserved(t *testing.T) {
 	}
 	const unready = `"status":{"conditions":[{"type":"Ready","status":"False"}]}`
 	for claim, patch := range map[string]string{
-		"a label":                             unlabelled,
+		"a label":                             unlabeled,
 		"the criterion":                       criterionNone,
 		"a label and the readiness":           `{"metadata":{"labels":{"app":null}},` + unready + `}`,
 		"a label and the phase":               `{"metadata":{"labels":{"app":null}},"status":{"phase":"Failed"}}`,
@@ -94,7 +94,7 @@ func TestRelabelThroughStatusIsReserved(t *testing.T) {
 	if err := l.patchPod(pods[1], `{"metadata":{"annotations":{"breakwater.dev/force-delete":"true"}}}`, "status"); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.patchPod(pods[1], unlabelled, "status"); err != nil {
+	if err := l.patchPod(pods[1], unlabeled, "status"); err != nil {
 		t.Errorf("break-glass relabel: %v, want it admitted", err)
 	}
 	l.wantReserved("web", 2)
@@ -186,13 +186,13 @@ func TestUnchargedRelabels(t *testing.T) {
 		change func(*v1alpha1.PodProtectorSpec)
 		patch  string
 	}{
-		"of a pod that is not available":       {pod: unready, patch: unlabelled},
-		"of a pod that has finished":           {pod: finished, patch: unlabelled},
-		"of a pod that is not scheduled":       {pod: unscheduled, patch: unlabelled},
+		"of a pod that is not available":       {pod: unready, patch: unlabeled},
+		"of a pod that has finished":           {pod: finished, patch: unlabeled},
+		"of a pod that is not scheduled":       {pod: unscheduled, patch: unlabeled},
 		"into coverage":                        {pod: unprotected, patch: `{"metadata":{"labels":{"app":"web"}}}`},
 		"that leaves the pod covered":          {patch: `{"metadata":{"labels":{"release":"b"}}}`},
 		"with a criterion that the pod meets":  {patch: `{"metadata":{"annotations":{"breakwater.dev/criterion":"Ready"}}}`},
-		"if operations do not include it":      {change: guardsRemovals, patch: unlabelled},
+		"if operations do not include it":      {change: guardsRemovals, patch: unlabeled},
 		"that also removes an owner reference": {pod: owned, patch: `{"metadata":{"ownerReferences":null}}`},
 		"that also removes a finalizer":        {pod: finalized, patch: `{"metadata":{"finalizers":null}}`},
 		"of a pod that is annotated otherwise": {patch: `{"metadata":{"annotations":{"example.com/a":"b"}}}`},
@@ -277,7 +277,7 @@ func TestRelabelNeedsAllProtectorsThatLoseThePod(t *testing.T) {
 	pod := l.pod("web-0", func(p *corev1.Pod) { p.Labels["tier"] = "front" })
 	other := l.pod("web-1", func(p *corev1.Pod) { p.Labels["tier"] = "front" })
 	l.serve().guard()
-	wantRefused(t, l.patchPod(pod, unlabelled), "PodProtector "+l.namespace+"/b", "floor 5", "available 5")
+	wantRefused(t, l.patchPod(pod, unlabeled), "PodProtector "+l.namespace+"/b", "floor 5", "available 5")
 	wantRefused(t, l.patchPod(pod, `{"metadata":{"labels":{"tier":null}}}`), "PodProtector "+l.namespace+"/c")
 	for _, name := range []string{"a", "b", "c"} {
 		l.wantReserved(name, 0)
@@ -287,7 +287,7 @@ func TestRelabelNeedsAllProtectorsThatLoseThePod(t *testing.T) {
 	if err := l.client.Update(t.Context(), lowered); err != nil {
 		t.Fatal(err)
 	}
-	l.eventually(func() string { return errorText(l.patchPod(other, unlabelled)) })
+	l.eventually(func() string { return errorText(l.patchPod(other, unlabeled)) })
 	for name, want := range map[string]int{"a": 1, "b": 1, "c": 0} {
 		l.wantReserved(name, want)
 	}
@@ -300,16 +300,16 @@ func TestForcedAndDryRelabels(t *testing.T) {
 	spare := l.pod("spare")
 	l.serve().guard()
 	dry := func(pod *corev1.Pod) error {
-		return l.client.Patch(t.Context(), pod.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(unlabelled)), client.DryRunAll)
+		return l.client.Patch(t.Context(), pod.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(unlabeled)), client.DryRunAll)
 	}
 	wantRefused(t, dry(spare), "refuses to relabel")
 	if err := dry(forced); err != nil {
 		t.Error(err)
 	}
 	l.wantReserved("web", 0)
-	if err := l.patchPod(forced, unlabelled); err != nil {
+	if err := l.patchPod(forced, unlabeled); err != nil {
 		t.Errorf("break-glass relabel: %v, want it admitted", err)
 	}
 	l.wantReserved("web", 1)
-	wantRefused(t, l.patchPod(spare, unlabelled), "removals under way 1")
+	wantRefused(t, l.patchPod(spare, unlabeled), "removals under way 1")
 }

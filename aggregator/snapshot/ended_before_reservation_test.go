@@ -27,7 +27,7 @@ func TestPodEndLongBeforeReservationSettlesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	labelled := func(app string) func(*Snapshot) error {
+	labeled := func(app string) func(*Snapshot) error {
 		return func(s *Snapshot) error {
 			return s.Update(samplePod("web-1", "web-1", "12", map[string]string{"app": app}))
 		}
@@ -37,10 +37,10 @@ func TestPodEndLongBeforeReservationSettlesNothing(t *testing.T) {
 		before time.Duration // how long the end was known before the reservation was observed
 		want   quota.Observation
 	}{
-		"a pod that was changed shortly before its relabel":         {labelled("web"), stream.ContinueWithin, quota.Relabeled},
-		"a pod that was changed long before its relabel":            {labelled("web"), stream.ContinueWithin + time.Second, quota.Alive},
-		"a pod that left coverage shortly before its relabel":       {labelled(""), stream.ContinueWithin, quota.Relabeled},
-		"a pod that left coverage long before its relabel":          {labelled(""), stream.ContinueWithin + time.Second, quota.Alive},
+		"a pod that was changed shortly before its relabel":         {labeled("web"), stream.ContinueWithin, quota.Relabeled},
+		"a pod that was changed long before its relabel":            {labeled("web"), stream.ContinueWithin + time.Second, quota.Alive},
+		"a pod that left coverage shortly before its relabel":       {labeled(""), stream.ContinueWithin, quota.Relabeled},
+		"a pod that left coverage long before its relabel":          {labeled(""), stream.ContinueWithin + time.Second, quota.Alive},
 		"a pod that goes after its reservation":                     {func(s *Snapshot) error { return s.Delete(terminating()) }, -time.Second, quota.Absent},
 		"a pod that went shortly before its reservation":            {func(s *Snapshot) error { return s.Delete(terminating()) }, stream.ContinueWithin, quota.Absent},
 		"a pod that went long before its reservation":               {func(s *Snapshot) error { return s.Delete(terminating()) }, stream.ContinueWithin + 1, quota.Unobserved},

@@ -132,16 +132,16 @@ func TestNodeStreamFollowsAPIServer(t *testing.T) {
 				n.mu.Unlock()
 				return ""
 			})
-			relabelled := prefix + "-000"
+			relabeled := prefix + "-000"
 			patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:"elsewhere"}}}`, zoneLabel)
-			if _, err := plane.CoreV1().Nodes().Patch(t.Context(), relabelled, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+			if _, err := plane.CoreV1().Nodes().Patch(t.Context(), relabeled, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(zones, zonesOf(n, prefix)); diff != "" {
 				t.Errorf("in a partition: zones (-want +got):\n%s", diff)
 			}
 			cut.heal()
-			zones[relabelled] = "elsewhere"
+			zones[relabeled] = "elsewhere"
 			want("when it is over")
 		})
 	}

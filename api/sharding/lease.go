@@ -25,11 +25,11 @@ type incarnation struct {
 // checkAcquirable returns why the shard must not acquire a Lease: the Lease does not belong to this shard. A label that another client
 // removed is restored.
 func (i incarnation) checkAcquirable(lease *coordinationv1.Lease) error {
-	of, labelled := lease.Labels[v1alpha1.LabelRing]
+	of, labeled := lease.Labels[v1alpha1.LabelRing]
 	switch {
-	case labelled && of == i.ring, !labelled && leaseholder.Is(lease, i.name):
+	case labeled && of == i.ring, !labeled && leaseholder.Is(lease, i.name):
 		return nil
-	case labelled:
+	case labeled:
 		return fmt.Errorf("the Lease %s/%s belongs to a shard of ring %q, not %q: rename the shard, or delete the Lease if no process uses it",
 			lease.Namespace, lease.Name, of, i.ring)
 	default:
@@ -40,7 +40,7 @@ func (i incarnation) checkAcquirable(lease *coordinationv1.Lease) error {
 
 // lossReason returns why a Lease that this incarnation has held no longer belongs to it.
 func (i incarnation) lossReason(lease *coordinationv1.Lease) error {
-	of, labelled := lease.Labels[v1alpha1.LabelRing]
+	of, labeled := lease.Labels[v1alpha1.LabelRing]
 	switch holder := leaseholder.Of(lease); {
 	case holder == leaseholder.Revoked:
 		return errRevoked
@@ -48,7 +48,7 @@ func (i incarnation) lossReason(lease *coordinationv1.Lease) error {
 		return errTaken
 	case holder != i.identity:
 		return fmt.Errorf("its Lease was taken by %q: if another process runs under the same name, rename it", holder)
-	case labelled && of != i.ring:
+	case labeled && of != i.ring:
 		return fmt.Errorf("its Lease was assigned to ring %q", of)
 	default:
 		return nil

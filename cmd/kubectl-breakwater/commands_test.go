@@ -312,8 +312,8 @@ func TestStatusColors(t *testing.T) {
 	h.protect("web", 5, 5, nil)
 	for _, arguments := range [][]string{{"status"}, {"status", "web"}, {"cells"}} {
 		wantNoWords(t, h.mustRun(arguments...), "\x1b[")
-		coloured := h.mustRun(append(arguments, "--color", "always")...)
-		if !strings.Contains(coloured, "\x1b[") {
+		colored := h.mustRun(append(arguments, "--color", "always")...)
+		if !strings.Contains(colored, "\x1b[") {
 			t.Errorf("%v: output has no colors", arguments)
 		}
 	}

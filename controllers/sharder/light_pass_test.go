@@ -145,7 +145,7 @@ func hiddenDisturbances() map[string]disturbance {
 				return ""
 			}
 			w.setLabels(t, map[string]string{shard: w.shardNames()[0]})
-			return fmt.Sprint(key, " is labelled")
+			return fmt.Sprint(key, " is labeled")
 		},
 	}
 }

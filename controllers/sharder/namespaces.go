@@ -49,14 +49,14 @@ type filterKey struct {
 	live      bool
 }
 
-// includes reports whether objects of a namespace belong to the ring. Cluster-scoped objects always do. If the object is labelled, has confirms
+// includes reports whether objects of a namespace belong to the ring. Cluster-scoped objects always do. If the object is labeled, has confirms
 // a negative answer with the API server: the cache may not have a new namespace or its labels yet, and that must not remove labels.
-func (t *namespaceFilter) includes(ctx context.Context, namespace string, isLabelled bool) (bool, error) {
+func (t *namespaceFilter) includes(ctx context.Context, namespace string, isLabeled bool) (bool, error) {
 	if namespace == "" || t.selector.Empty() {
 		return true, nil
 	}
 	isSelected, err := t.lookUp(ctx, filterKey{namespace, false})
-	if err == nil && !isSelected && isLabelled {
+	if err == nil && !isSelected && isLabeled {
 		isSelected, err = t.lookUp(ctx, filterKey{namespace, true})
 	}
 	return isSelected, err

@@ -88,7 +88,7 @@ func createPolicy(l *e2e.Fixture) *v1alpha1.ProtectionPolicy {
 	return policy
 }
 
-// createDeployment creates a Deployment of pods labelled app=web.
+// createDeployment creates a Deployment of pods labeled app=web.
 func createDeployment(l *e2e.Fixture, replicas int32) {
 	l.Helper()
 	labels := map[string]string{"app": "web"}

@@ -21,18 +21,18 @@ func createWorkloads(l *fixture) (pods int) {
 		return &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web", "kind": kind}}, func(t *corev1.PodTemplateSpec) { t.Labels["kind"] = kind }
 	}
 	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web"}}
-	of, labelled := selector("deployment")
-	deployment.Spec.Replicas, deployment.Spec.Selector, deployment.Spec.Template = &two, of, podTemplate("web", labelled)
+	of, labeled := selector("deployment")
+	deployment.Spec.Replicas, deployment.Spec.Selector, deployment.Spec.Template = &two, of, podTemplate("web", labeled)
 	_, err := apps.Deployments(l.Namespace).Create(l.Context(), deployment, metav1.CreateOptions{})
 	l.Must(err)
 	stateful := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "web"}}
-	of, labelled = selector("statefulset")
-	stateful.Spec.Replicas, stateful.Spec.Selector, stateful.Spec.Template = &two, of, podTemplate("web", labelled)
+	of, labeled = selector("statefulset")
+	stateful.Spec.Replicas, stateful.Spec.Selector, stateful.Spec.Template = &two, of, podTemplate("web", labeled)
 	_, err = apps.StatefulSets(l.Namespace).Create(l.Context(), stateful, metav1.CreateOptions{})
 	l.Must(err)
 	daemon := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: "web"}}
-	of, labelled = selector("daemonset")
-	daemon.Spec.Selector, daemon.Spec.Template = of, podTemplate("web", labelled, func(t *corev1.PodTemplateSpec) {
+	of, labeled = selector("daemonset")
+	daemon.Spec.Selector, daemon.Spec.Template = of, podTemplate("web", labeled, func(t *corev1.PodTemplateSpec) {
 		t.Spec.NodeSelector = map[string]string{poolKey: "general"}
 	})
 	_, err = apps.DaemonSets(l.Namespace).Create(l.Context(), daemon, metav1.CreateOptions{})

@@ -22,7 +22,7 @@ type report struct {
 	Refused int `json:"refused"`
 	// SecondsToRefusal is the time from the first command to the refusal, with the waits of the commands.
 	SecondsToRefusal float64 `json:"seconds_to_refusal"`
-	// RemovedBeforeRefusal counts the pods of the labelled Deployment that were deleted before the first refusal.
+	// RemovedBeforeRefusal counts the pods of the labeled Deployment that were deleted before the first refusal.
 	RemovedBeforeRefusal int `json:"removed_before_refusal"`
 	// DrainInternalErrorsInOutage counts answers with the status 500 to the evictions of kubectl drain while the core does not answer Breakwater.
 	DrainInternalErrorsInOutage int `json:"drain_internal_errors_in_outage"`

@@ -39,6 +39,7 @@ var instead = []struct{ pattern, write string }{
 	{`in vain|lately`, "without success, recently"},
 	{`mend(s|ed|ing)?`, "fix, repair, correct"},
 	{`such a one|the way of a`, "the thing, the request path"},
+	{`\w*(colour|behaviour)\w*|(re|un)?labelled|signalled|modelled|cancell(ed|ing)`, "the US spelling: color, behavior, labeled, signaled, modeled, canceled"},
 }
 
 // stopped has a group for each pattern of instead.

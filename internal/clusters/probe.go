@@ -36,7 +36,7 @@ type Probe struct {
 
 	up, ahead *prometheus.Desc
 
-	// suspected is signalled when Suspect is called, so that the API server is probed soon.
+	// suspected is signaled when Suspect is called, so that the API server is probed soon.
 	suspected chan struct{}
 
 	mu sync.Mutex

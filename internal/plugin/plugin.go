@@ -19,8 +19,8 @@ type Plugin struct {
 	genericiooptions.IOStreams
 	Clusters *ClusterFinder
 	Now      func() time.Time
-	// colour is the value of --color.
-	colour string
+	// color is the value of --color.
+	color string
 	// locations are the flags that commands in the output need.
 	locations *locations
 	// notes serializes notes, which several goroutines write.
@@ -42,12 +42,12 @@ func New(streams genericiooptions.IOStreams) *Plugin {
 func (p *Plugin) Bind(root *cobra.Command) {
 	flags := root.PersistentFlags()
 	p.Clusters.bind(flags)
-	flags.StringVar(&p.colour, "color", "auto", "`when` to use color: auto (on a terminal, unless NO_COLOR is set), always or never")
+	flags.StringVar(&p.color, "color", "auto", "`when` to use color: auto (on a terminal, unless NO_COLOR is set), always or never")
 	for flag, complete := range map[string]cobra.CompletionFunc{
 		"namespace":    p.completeNamespaces,
 		"context":      p.completeContexts,
 		"core-context": p.completeContexts,
-		"color":        cobra.FixedCompletions(colours(), cobra.ShellCompDirectiveNoFileComp),
+		"color":        cobra.FixedCompletions(colors(), cobra.ShellCompDirectiveNoFileComp),
 	} {
 		_ = root.RegisterFlagCompletionFunc(flag, complete) // fails for an unknown flag
 	}
@@ -59,8 +59,8 @@ func (p *Plugin) Prepare(running *cobra.Command) error {
 	if running.Name() != cobra.ShellCompRequestCmd {
 		p.Clusters.Report, p.Clusters.NamesEnvironment = p.message, WidthOf(p.ErrOut) > 0
 	}
-	if !slices.Contains(colours(), p.colour) {
-		return fmt.Errorf("--color %q: want auto, always or never", p.colour)
+	if !slices.Contains(colors(), p.color) {
+		return fmt.Errorf("--color %q: want auto, always or never", p.color)
 	}
 	return nil
 }

@@ -74,7 +74,7 @@ func Underneath(out io.Writer) io.Writer {
 // Write implements io.Writer.
 func (p *printedCommands) Write(text []byte) (int, error) {
 	located := string(text)
-	if !p.Coloured(p) {
+	if !p.Colored(p) {
 		located = WithoutStyles(located)
 	}
 	located = p.locations.add(located)

@@ -42,12 +42,12 @@ func WithoutStyles(text string) string { return styles.ReplaceAllString(text, ""
 // ColumnsOf returns the number of columns that a line takes on a terminal.
 func ColumnsOf(line string) int { return utf8.RuneCountInString(WithoutStyles(line)) }
 
-func colours() []string { return []string{"auto", "always", "never"} }
+func colors() []string { return []string{"auto", "always", "never"} }
 
-// Coloured reports whether output to out is colored.
-func (p *Plugin) Coloured(out io.Writer) bool {
-	if p.colour != "auto" {
-		return p.colour == "always"
+// Colored reports whether output to out is colored.
+func (p *Plugin) Colored(out io.Writer) bool {
+	if p.color != "auto" {
+		return p.color == "always"
 	}
 	return WidthOf(out) > 0 && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }

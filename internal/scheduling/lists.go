@@ -108,8 +108,8 @@ func (m *merger) fillSelector(policy *Policy, constraint map[string]any) (reason
 
 // hasRequirementOn reports whether a selector has a requirement on a label.
 func hasRequirementOn(s *v1alpha1.PodSelector, key string) bool {
-	_, labelled := s.MatchLabels[key]
-	return labelled || slices.ContainsFunc(s.MatchExpressions, func(r v1alpha1.PodSelectorRequirement) bool { return r.Key == key })
+	_, labeled := s.MatchLabels[key]
+	return labeled || slices.ContainsFunc(s.MatchExpressions, func(r v1alpha1.PodSelectorRequirement) bool { return r.Key == key })
 }
 
 // protectorOf returns the protector whose selector replaces a missing labelSelector of a policy: the first by name of those that the

@@ -110,7 +110,7 @@ func (k *kind) refreshedState(before tftypes.Value, live *unstructured.Unstructu
 	}
 	all["id"] = stringValue(strings.TrimPrefix(live.GetNamespace()+"/"+live.GetName(), "/"))
 	all["uid"] = stringValue(string(live.GetUID()))
-	for name, v := range k.behaviourDefaults() {
+	for name, v := range k.behaviorDefaults() {
 		if all[name].IsNull() {
 			all[name] = v
 		}
@@ -118,8 +118,8 @@ func (k *kind) refreshedState(before tftypes.Value, live *unstructured.Unstructu
 	return tftypes.NewValue(before.Type(), all), nil
 }
 
-// behaviourDefaults returns the defaults of the attributes that control how Terraform manages the object.
-func (k *kind) behaviourDefaults() map[string]tftypes.Value {
+// behaviorDefaults returns the defaults of the attributes that control how Terraform manages the object.
+func (k *kind) behaviorDefaults() map[string]tftypes.Value {
 	return map[string]tftypes.Value{"force_conflicts": tftypes.NewValue(tftypes.Bool, false), "deletion_protection": tftypes.NewValue(tftypes.Bool, k.protected)}
 }
 

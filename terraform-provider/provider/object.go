@@ -42,7 +42,7 @@ func (o *object) Configure(_ context.Context, req resource.ConfigureRequest, _ *
 func (o *object) Schema(ctx context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
 	all := o.kind.Spec.Fields.Attributes()
 	maps.Copy(all, o.kind.metadataAttributes())
-	maps.Copy(all, o.kind.behaviourAttributes())
+	maps.Copy(all, o.kind.behaviorAttributes())
 	resp.Schema = schema.Schema{
 		MarkdownDescription: o.kind.Description,
 		Attributes:          all,
@@ -83,7 +83,7 @@ func (k *kind) metadataAttributes() map[string]schema.Attribute {
 	return all
 }
 
-func (k *kind) behaviourAttributes() map[string]schema.Attribute {
+func (k *kind) behaviorAttributes() map[string]schema.Attribute {
 	all := map[string]schema.Attribute{
 		"force_conflicts": schema.BoolAttribute{
 			Optional: true, Computed: true, Default: booldefault.StaticBool(false),

@@ -41,7 +41,7 @@ const spread = `{
     tolerate_domain_loss = true
   }`
 
-const behaviour = `
+const behavior = `
   labels              = { team = "shop" }
   annotations         = { "example.com/note" = "by Terraform" }
   deletion_protection = false
@@ -70,7 +70,7 @@ const rule = `
       { api_version = "core.example.com/v1", kind = "Federated", template_path = "spec.template" },
     ]
     selector = ` + selectors + `
-  }` + behaviour
+  }` + behavior
 
 // criteria sets every field that a policy can add to pods, except nodeName, which can be combined only with tolerations.
 const criteria = `
@@ -117,7 +117,7 @@ const criteria = `
       label_selector       = ` + selectors + `
     },
     { max_skew = 1, topology_key = "kubernetes.io/hostname", when_unsatisfiable = "ScheduleAnyway" },
-  ]` + behaviour
+  ]` + behavior
 
 const podAffinity = `{
       required_during_scheduling_ignored_during_execution  = [` + podTerm + `, { topology_key = "zone", label_selector = { match_labels = {} }, namespace_selector = { match_labels = {} } }]
@@ -149,18 +149,18 @@ func everyField() map[string]string {
   core_outage           = "LocalShare"
   operations            = ["Resize", "Delete"]
   spread                = ` + spread + `
-  admission_history     = ` + history + behaviour,
-		"pod_protector/target":               "target_ref = { api_version = \"apps/v1\", kind = \"Deployment\", name = \"web\" }\n max_unavailable = \"3\"\n spread = { topology_key = \"breakwater.dev/cell\" }" + behaviour,
+  admission_history     = ` + history + behavior,
+		"pod_protector/target":               "target_ref = { api_version = \"apps/v1\", kind = \"Deployment\", name = \"web\" }\n max_unavailable = \"3\"\n spread = { topology_key = \"breakwater.dev/cell\" }" + behavior,
 		"protection_policy/strategy":         "floor = { from_strategy = {} }" + rule,
-		"protection_policy/missing":          "floor = { max_unavailable = \"1\" }" + behaviour,
-		"protection_policy/bands":            "floor = { bands = [{ up_to_replicas = 3, min_available = \"1\" }, { max_unavailable = \"10%\" }] }" + behaviour,
-		"cluster_protection_policy/strategy": "floor = { from_strategy = {} }" + behaviour,
-		"cluster_protection_policy/floor":    "floor = { min_available = \"0%\" }" + behaviour,
-		"protection_policy/share":            "floor = { min_available = \"12\" }" + behaviour,
+		"protection_policy/missing":          "floor = { max_unavailable = \"1\" }" + behavior,
+		"protection_policy/bands":            "floor = { bands = [{ up_to_replicas = 3, min_available = \"1\" }, { max_unavailable = \"10%\" }] }" + behavior,
+		"cluster_protection_policy/strategy": "floor = { from_strategy = {} }" + behavior,
+		"cluster_protection_policy/floor":    "floor = { min_available = \"0%\" }" + behavior,
+		"protection_policy/share":            "floor = { min_available = \"12\" }" + behavior,
 		"cluster_protection_policy/bands":    "namespace_selector = " + selectors + "\n floor = { bands = [{ up_to_replicas = 3, min_available = \"1\" }, { max_unavailable = \"10%\" }] }" + rule,
-		"cluster_protection_policy/share":    "floor = { max_unavailable = \"100%\" }" + behaviour,
-		"cell/namespaces":                    "kubeconfig_secret_ref = { namespace = \"default\", name = \"worker\", key = \"value\", allow_insecure = true, allow_proxy = true }\n namespaces = [\"shop\", \"pay\"]\n settlement = \"Clock\"\n admission_deadline = \"1m30s\"\n stale_after = \"0.5h\"\n when_stale = \"Discount\"" + behaviour,
-		"cell/pods":                          "pod_selector = " + selectors + behaviour,
+		"cluster_protection_policy/share":    "floor = { max_unavailable = \"100%\" }" + behavior,
+		"cell/namespaces":                    "kubeconfig_secret_ref = { namespace = \"default\", name = \"worker\", key = \"value\", allow_insecure = true, allow_proxy = true }\n namespaces = [\"shop\", \"pay\"]\n settlement = \"Clock\"\n admission_deadline = \"1m30s\"\n stale_after = \"0.5h\"\n when_stale = \"Discount\"" + behavior,
+		"cell/pods":                          "pod_selector = " + selectors + behavior,
 		"cluster_ring/objects": `
   resources = [
     { group = "apps", resource = "deployments", controlled_resources = [{ group = "apps", resource = "replicasets" }, { resource = "pods" }] },
@@ -175,13 +175,13 @@ func everyField() map[string]string {
   lease_duration_seconds = 2
   drain_timeout_seconds  = 86400
   resync_period_seconds  = 10
-  max_concurrent_moves   = 1` + behaviour,
-		"cluster_ring/namespaces":                 "key_policy = \"Namespace\"\n namespace_selector = { match_labels = {} }\n resources = [{ group = \"example.com\", resource = \"databases\" }]" + behaviour,
+  max_concurrent_moves   = 1` + behavior,
+		"cluster_ring/namespaces":                 "key_policy = \"Namespace\"\n namespace_selector = { match_labels = {} }\n resources = [{ group = \"example.com\", resource = \"databases\" }]" + behavior,
 		"pod_scheduling_policy/scheduled":         criteria,
-		"pod_scheduling_policy/node":              "pod_selector = { match_labels = {} }\n node_name = \"node-1\"\n tolerations = [{ operator = \"Exists\" }]" + behaviour,
+		"pod_scheduling_policy/node":              "pod_selector = { match_labels = {} }\n node_name = \"node-1\"\n tolerations = [{ operator = \"Exists\" }]" + behavior,
 		"pod_scheduling_policy/as little":         "protector_selector = { match_labels = {} }\n scheduler_name = \"batch\"",
 		"cluster_pod_scheduling_policy/scheduled": "namespace_selector = " + selectors + criteria,
-		"cluster_pod_scheduling_policy/node":      "namespace_selector = { match_labels = {} }\n pod_selector = { match_labels = {} }\n node_name = \"node-1\"" + behaviour,
+		"cluster_pod_scheduling_policy/node":      "namespace_selector = { match_labels = {} }\n pod_selector = { match_labels = {} }\n node_name = \"node-1\"" + behavior,
 		"cluster_pod_scheduling_policy/as little": "scheduler_name = \"batch\"",
 		"cluster_pod_scheduling_policy/empty": `
   namespace_selector = { match_labels = {}, match_expressions = [] }

@@ -64,7 +64,7 @@ data "breakwater_topology" "it" {
 }
 data "breakwater_cells" "all" {
 }
-data "breakwater_cells" "labelled" {
+data "breakwater_cells" "labeled" {
   label_selector = "zone=a"
 }
 `)
@@ -116,8 +116,8 @@ data "breakwater_cells" "labelled" {
 						}),
 					})),
 					statecheck.ExpectKnownValue("data.breakwater_cells.all", at("cells"), knownvalue.ListSizeExact(2)),
-					statecheck.ExpectKnownValue("data.breakwater_cells.labelled", at("cells").AtSliceIndex(0).AtMapKey("name"), knownvalue.StringExact("worker-1")),
-					statecheck.ExpectKnownValue("data.breakwater_cells.labelled", at("cells"), knownvalue.ListSizeExact(1)),
+					statecheck.ExpectKnownValue("data.breakwater_cells.labeled", at("cells").AtSliceIndex(0).AtMapKey("name"), knownvalue.StringExact("worker-1")),
+					statecheck.ExpectKnownValue("data.breakwater_cells.labeled", at("cells"), knownvalue.ListSizeExact(1)),
 				},
 			},
 			resource.TestStep{

@@ -120,7 +120,7 @@ func (k *kind) isComplete(configured, state tftypes.Value) bool {
 	if err != nil || !reflect.DeepEqual(k.Spec.Fields.WithDefaults(spec), had.object.Object["spec"]) {
 		return false
 	}
-	all, defaults := had.attributes, k.behaviourDefaults()
+	all, defaults := had.attributes, k.behaviorDefaults()
 	for name, want := range now.attributes {
 		if slices.ContainsFunc(k.Spec.Fields, func(f *shape.Field) bool { return f.Name == name }) {
 			continue

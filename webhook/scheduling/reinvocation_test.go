@@ -20,7 +20,7 @@ func TestPodChangedByAnotherWebhookIsReviewedAgain(t *testing.T) {
 	p.create(p.policy("disk"))
 	p.configure()
 	p.relabelPods()
-	pod := p.pod("web", func(pod *corev1.Pod) { pod.Labels["app"] = "unlabelled" })
+	pod := p.pod("web", func(pod *corev1.Pod) { pod.Labels["app"] = "unlabeled" })
 	p.eventually(func() string {
 		probe := pod.DeepCopy()
 		if err := p.Create(p.Context(), probe); err != nil {

@@ -129,7 +129,7 @@ func TestReinvocationAddsSpreadOnce(t *testing.T) {
 	p.create(p.spreadProtector("web"))
 	p.configure()
 	p.relabelPods()
-	pod := p.pod("web", func(pod *corev1.Pod) { pod.Labels = map[string]string{"app": "unlabelled", "tier": "front"} })
+	pod := p.pod("web", func(pod *corev1.Pod) { pod.Labels = map[string]string{"app": "unlabeled", "tier": "front"} })
 	p.eventually(func() string {
 		probe := pod.DeepCopy()
 		if err := p.Create(p.Context(), probe, client.DryRunAll); err != nil {

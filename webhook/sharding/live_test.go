@@ -42,7 +42,7 @@ func TestObjectsAreAssignedWhenStored(t *testing.T) {
 	p := newFixture(t, "a", "b", "c")
 	p.configure()
 
-	for name, labels := range map[string]map[string]string{"bare": nil, "labelled": {"app": "web", "a.b/c~d": "x"}} {
+	for name, labels := range map[string]map[string]string{"bare": nil, "labeled": {"app": "web", "a.b/c~d": "x"}} {
 		widget := p.newWidget(name)
 		if widget.SetLabels(map[string]string{}); labels != nil {
 			delete(labels, "a.b/c~d")

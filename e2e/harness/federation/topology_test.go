@@ -63,7 +63,7 @@ func TestLoadTopologyReportsEachInvalidField(t *testing.T) {
 		"an empty file":       {"# nothing\n", []string{`name: Invalid value: ""`, `clusters: Required value: no cluster has the role core`}},
 		"not YAML":            {"name: [\n", []string{`did not find expected node content`}},
 		"not a mapping":       {"- a\n", []string{`cannot unmarshal array`}},
-		"an unknown field":    {header + core + worker + "colour: x\n", []string{`unknown field "colour"`}},
+		"an unknown field":    {header + core + worker + "color: x\n", []string{`unknown field "color"`}},
 		"a field given twice": {"name: a\n" + header + core + worker, []string{`key "name" already set in map`}},
 		"a name that is no DNS label": {header + "- {name: A_b, roles: [core, worker], nodes: 1}\n", []string{
 			`clusters[0].name: Invalid value: "A_b": a lowercase RFC 1123 label`,

@@ -29,9 +29,9 @@
 // remove pods by force. Protectors use all criteria and exempt pods. Clocks are minutes off where protectors count by age. Cells are deleted
 // and recreated, and the pods of silent cells are discounted. Pods are updated and resized in place.
 //
-// A process that is stopped by SIGSTOP is an approximation (play/faults.go), since all goroutines of a run share one clock. Modelled: no
+// A process that is stopped by SIGSTOP is an approximation (play/faults.go), since all goroutines of a run share one clock. Modeled: no
 // request, answer or event passes; the ends of watches arrive late and all at once; writes that were computed before the stop are sent
-// after it; and the leader election does not notice the stop until its next renewal is answered. Not modelled: timers, request timeouts
+// after it; and the leader election does not notice the stop until its next renewal is answered. Not modeled: timers, request timeouts
 // and the clocks of the process keep running. Work whose input has arrived is therefore done during the stop, and deadlines pass earlier
 // than in a process that is really stopped.
 //

@@ -18,7 +18,7 @@ const Image = "registry.k8s.io/pause:3.10"
 // retryPause is the retry interval for a cell that is not ready for new pods yet.
 const retryPause = 50 * time.Millisecond
 
-// Application is a set of pods labelled app=Name, spread evenly over cells.
+// Application is a set of pods labeled app=Name, spread evenly over cells.
 type Application struct {
 	Namespace string
 	Name      string

@@ -20,7 +20,7 @@ application() {
 	kubectl --context worker-1 rollout status -n "$1" "deployment/$2"
 }
 
-# protect NAMESPACE NAME FLOOR: of the pods labelled app=NAME.
+# protect NAMESPACE NAME FLOOR: of the pods labeled app=NAME.
 protect() {
 	kubectl --context core apply -f - <<-PROTECTOR
 		apiVersion: breakwater.dev/v1alpha1

@@ -14,7 +14,7 @@ import (
 //nolint:gochecknoglobals // effectively a constant
 var movingLabelKeys = []string{
 	"spilorole", "instancerole", "replicationrole", "clusterrole", "redisfailoversrole", "rolloutspodtemplatehash",
-	"master", "ismaster", "primary", "isprimary", "leader", "isleader", "active", "isactive", "canary", "preview", "color", "colour",
+	"master", "ismaster", "primary", "isprimary", "leader", "isleader", "active", "isactive", "canary", "preview", "color", "color",
 }
 
 // movingLabelValues are values that move from pod to pod under any key that names no application.

@@ -63,9 +63,9 @@ func skipReason(hook *admissionregistrationv1.ValidatingWebhook, operation v1alp
 			return "its namespaceSelector is malformed"
 		case selector.Matches(labels.Set(namespace)):
 		case namespace[v1alpha1.LabelExempt] == "true":
-			return "the namespace is labelled " + v1alpha1.LabelExempt + "=true"
+			return "the namespace is labeled " + v1alpha1.LabelExempt + "=true"
 		case selector.Matches(labels.Set(withProtectedLabel(namespace))):
-			return "the namespace is not labelled " + v1alpha1.LabelProtected + "=true, which it is while it has a PodProtector"
+			return "the namespace is not labeled " + v1alpha1.LabelProtected + "=true, which it is while it has a PodProtector"
 		default:
 			return "its namespaceSelector excludes the namespace: " + strings.ReplaceAll(metav1.FormatLabelSelector(hook.NamespaceSelector), ",", ", ")
 		}

@@ -26,7 +26,7 @@ func TestHooksReportSkippedRequests(t *testing.T) {
 	}{
 		"a webhook that is called": {want: webhookconfig.Hook{}},
 		"an exempt namespace": {
-			namespace: map[string]string{v1alpha1.LabelExempt: "true"}, want: webhookconfig.Hook{SkipReason: "the namespace is labelled breakwater.dev/exempt=true"}},
+			namespace: map[string]string{v1alpha1.LabelExempt: "true"}, want: webhookconfig.Hook{SkipReason: "the namespace is labeled breakwater.dev/exempt=true"}},
 		"a namespace that is not selected": {
 			change: func(h *admissionregistrationv1.ValidatingWebhook) {
 				h.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"team": "a"}}

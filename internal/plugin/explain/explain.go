@@ -31,7 +31,7 @@ func Command(p *plugin.Plugin) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "explain pod/NAME [--operation delete|evict|update|resize|relabel] [--cell NAME] [--ask]",
 		Short: "Explain why a removal of a pod is denied or allowed, and what would have to change",
-		Long: `Explains how the webhook would respond now if the pod were deleted, evicted, updated, resized or relabelled, with the exact message: which webhooks
+		Long: `Explains how the webhook would respond now if the pod were deleted, evicted, updated, resized or relabeled, with the exact message: which webhooks
 the API server calls, whether the pod counts, the arithmetic of each protector, and the remedies.
 
 The command reads the pod from the cluster of its cell, and protectors and Cells from the core. It decides with the code of the webhook. It does not

@@ -119,7 +119,7 @@ func (f *watchFlags) draw(ctx context.Context, b *watchState, in, out *os.File) 
 			return err
 		}
 		screen := screenText(b.frame(width, height, f.Now()))
-		if !f.Coloured(out) {
+		if !f.Colored(out) {
 			screen = plugin.WithoutStyles(screen)
 		}
 		if _, err := io.WriteString(out, screen); err != nil {

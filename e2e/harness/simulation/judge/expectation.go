@@ -151,7 +151,7 @@ func (j *aggregationJudge) judgeMissingWorkloads(w *watchedProtector, cell *v1al
 			continue
 		}
 		if listed, _ := t.pods[uid].at(max(version, parseVersion(cell.Aggregation.SettledVersion))); !w.covers(listed.pod) {
-			continue // a live list has shown that it was relabelled
+			continue // a live list has shown that it was relabeled
 		}
 		name, chain, ok := t.workloads.workloadOf(state.pod)
 		if !ok {

@@ -201,14 +201,14 @@ func (d *decreaseJudge) isHeldByPolicy(key protectorKey, p *v1alpha1.PodProtecto
 // isRetained reports whether a protector stays in force by the last rule of a policy that was deleted or no longer selects its Deployment. A policy that
 // does not release its protectors always retains them, unless the label of the Deployment takes its place. Any policy does if the generator may not have
 // seen its deletion: a restore undid what the generator recorded, or the policy did not wait for its protectors any longer.
-func (d *decreaseJudge) isRetained(key protectorKey, p *v1alpha1.PodProtector, isLabelled bool) bool {
+func (d *decreaseJudge) isRetained(key protectorKey, p *v1alpha1.PodProtector, isLabeled bool) bool {
 	retained := []string{v1alpha1.ReasonPolicyDeleted, v1alpha1.ReasonPolicyLeft, v1alpha1.ReasonPolicyVanished}
 	c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionTargetResolved)
 	if c == nil || !slices.Contains(retained, c.Reason) || pendingOf(p) != nil {
 		return false
 	}
 	policy := d.policies.of(key).current()
-	if !isLabelled && policy.rule.TargetRemovalPolicy != v1alpha1.TargetRemovalRelease {
+	if !isLabeled && policy.rule.TargetRemovalPolicy != v1alpha1.TargetRemovalRelease {
 		return true
 	}
 	return policy.deleted && (!d.grants.historyOf(key.core).restoredAt.IsZero() || time.Since(policy.at) > maxPolicyWait)

@@ -97,7 +97,7 @@ const (
 	// "What it rests on", 5: a restored cell has lost all changes after its backup.
 	lossByRestore Excuse = "a pod was lost when its cell was restored"
 	// "Labels that change with the status": a protector that lists operations without Relabel does not guard labels.
-	lossRelabelled Excuse = "a pod was relabelled out of a protector that does not guard labels"
+	lossRelabeled Excuse = "a pod was relabeled out of a protector that does not guard labels"
 	// A protector that does not list Update or Resize does not guard them.
 	lossUnguarded Excuse = "a pod was restarted by an update that the protector does not guard"
 	// "An update that is overdue": the reservation is dropped after updateTimeoutSeconds.

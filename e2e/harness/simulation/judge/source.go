@@ -169,9 +169,9 @@ func (cv *Convergence) sourceProblem(plan scenario.SourcePlan) string {
 	isHeld := absent == nil && !isConfirmed &&
 		(d.isHeldByPolicy(key, p) || d.isHeldCascade(core.Name, p, truth) || d.isReleaseUndone(core.Name, p, truth) || d.isRecreationUndone(core.Name, p, source))
 	deployment, _ := object.(*appsv1.Deployment)
-	isLabelled := gone == nil && deployment.Labels[v1alpha1.LabelProtect] != ""
-	isWanted := isLabelled || gone == nil && deployment.Labels[scenario.PolicyLabel] != "" && !d.policies.of(key).current().deleted
-	isRetained := absent == nil && gone == nil && (!isWanted || d.policies.of(key).current().deleted) && d.isRetained(key, p, isLabelled)
+	isLabeled := gone == nil && deployment.Labels[v1alpha1.LabelProtect] != ""
+	isWanted := isLabeled || gone == nil && deployment.Labels[scenario.PolicyLabel] != "" && !d.policies.of(key).current().deleted
+	isRetained := absent == nil && gone == nil && (!isWanted || d.policies.of(key).current().deleted) && d.isRetained(key, p, isLabeled)
 	cv.Judge.mu.Unlock()
 	switch {
 	case gone == nil && deployment.DeletionTimestamp != nil && isStuck:

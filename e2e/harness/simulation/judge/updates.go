@@ -147,7 +147,7 @@ func (j *effectJudge) isRelabelCharged(t *cellHistory, w *watchedProtector, r *R
 		return false
 	}
 	if !w.guardsRelabels() {
-		t.losses = append(t.losses, loss{excuse: lossRelabelled, restores: t.restores, version: version, before: before,
+		t.losses = append(t.losses, loss{excuse: lossRelabeled, restores: t.restores, version: version, before: before,
 			after: podState{pod: r.Relabel.Applied(before.pod)}, protector: w})
 		return false
 	}

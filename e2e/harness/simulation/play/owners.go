@@ -45,10 +45,10 @@ func (ws *workloads) createSets(c *clusterState, plan scenario.WorkloadPlan) {
 
 func (ws *workloads) createSet(c *clusterState, plan scenario.WorkloadPlan, color string) {
 	set := scenario.WorkloadPlan{
-		Kind: scenario.KindReplicaSet, Name: fmt.Sprintf("%s-%d", plan.Name, ws.env.nextSerial()), Labelled: plan.Labelled, Color: color, SetOf: plan.Name,
+		Kind: scenario.KindReplicaSet, Name: fmt.Sprintf("%s-%d", plan.Name, ws.env.nextSerial()), Labeled: plan.Labeled, Color: color, SetOf: plan.Name,
 		Controller: c.controllerReference(plan),
 	}
-	if plan.Labelled {
+	if plan.Labeled {
 		set.Replicas = plan.Replicas
 	}
 	c.create("replicasets", set.Object())
@@ -75,7 +75,7 @@ func serialOf(name string) int {
 // setOwner makes a new pod one of a workload. A Rollout with colors gets a pod of the color with the fewest pods.
 func (c *clusterState) setOwner(pod *corev1.Pod, plan scenario.WorkloadPlan, owner *metav1.OwnerReference) {
 	pod.OwnerReferences = []metav1.OwnerReference{*owner}
-	if plan.Labelled {
+	if plan.Labeled {
 		pod.Labels[scenario.WorkloadLabel] = plan.Name
 	}
 	workload := c.controllerReference(plan)
@@ -99,7 +99,7 @@ func (c *clusterState) setColor(pod *corev1.Pod, set *appsv1.ReplicaSet) {
 func (ws *workloads) changeOwners(n int, s scenario.Step) {
 	c := ws.env.cell(s)
 	plan, ok := pick(c.workloads(), s.Who)
-	if !ok || !plan.Labelled {
+	if !ok || !plan.Labeled {
 		return
 	}
 	switch s.What {
@@ -109,7 +109,7 @@ func (ws *workloads) changeOwners(n int, s scenario.Step) {
 		}
 		_, _ = c.store.Delete(plan.UpperPlan().Resource(), plan.UpperPlan().Key(), "", scenario.User)
 		if s.N%2 == 0 {
-			ws.env.runAfter(s.For, func() { ws.deleteLabelled(c, plan, time.Duration(n)*time.Nanosecond) })
+			ws.env.runAfter(s.For, func() { ws.deleteLabeled(c, plan, time.Duration(n)*time.Nanosecond) })
 		}
 	case scenario.ScaleUpper:
 		if plan.Upper != "" {
@@ -142,8 +142,8 @@ func (c *clusterState) updateOperated(plan scenario.WorkloadPlan, change func(o 
 	})
 }
 
-// syncLabelled is one reconciliation of a workload by its controller: it creates missing pods and requests the removal of one surplus pod.
-func (ws *workloads) syncLabelled(c *clusterState, plan scenario.WorkloadPlan, id string) {
+// syncLabeled is one reconciliation of a workload by its controller: it creates missing pods and requests the removal of one surplus pod.
+func (ws *workloads) syncLabeled(c *clusterState, plan scenario.WorkloadPlan, id string) {
 	object, err := c.store.Get(plan.Resource(), plan.Key())
 	owner := c.podOwnerReference(plan)
 	if err != nil || owner == nil {
@@ -209,9 +209,9 @@ func (ws *workloads) createOwned(c *clusterState, plan scenario.WorkloadPlan, ow
 	return true
 }
 
-// deleteLabelled deletes a workload and its ReplicaSets. After a while the garbage collector requests the removal of its pods, several
+// deleteLabeled deletes a workload and its ReplicaSets. After a while the garbage collector requests the removal of its pods, several
 // times. Pods whose removal is denied survive, and name a controller that does not exist.
-func (ws *workloads) deleteLabelled(c *clusterState, plan scenario.WorkloadPlan, after time.Duration) {
+func (ws *workloads) deleteLabeled(c *clusterState, plan scenario.WorkloadPlan, after time.Duration) {
 	object, err := c.store.Get(plan.Resource(), plan.Key())
 	if err != nil {
 		return

@@ -54,8 +54,8 @@ func (ws *workloads) changeWorkloads(n int, s scenario.Step) {
 	switch s.What {
 	case scenario.SyncWorkloads:
 		for i, plan := range c.workloads() {
-			if id := fmt.Sprintf("%d.%d", n, i); plan.Labelled {
-				ws.syncLabelled(c, plan, id)
+			if id := fmt.Sprintf("%d.%d", n, i); plan.Labeled {
+				ws.syncLabeled(c, plan, id)
 			} else {
 				ws.syncWorkload(c, plan, id)
 			}
@@ -118,8 +118,8 @@ func (ws *workloads) deleteWorkload(c *clusterState, plan scenario.WorkloadPlan,
 	if owner == nil {
 		return
 	}
-	if plan.Labelled {
-		ws.deleteLabelled(c, plan, after)
+	if plan.Labeled {
+		ws.deleteLabeled(c, plan, after)
 		return
 	}
 	_, _ = c.store.Delete(plan.Resource(), plan.Key(), "", scenario.User)

@@ -45,7 +45,7 @@ func ownerShapes() []WorkloadPlan {
 		apiserver.KindPodGroup: {apiserver.KindDatabase, apiserver.KindClusterDatabase, apiserver.KindClusterDatabase},
 	} {
 		for _, upper := range uppers {
-			all = append(all, WorkloadPlan{Kind: kind, Upper: upper, Labelled: true})
+			all = append(all, WorkloadPlan{Kind: kind, Upper: upper, Labeled: true})
 		}
 	}
 	slices.SortStableFunc(all, func(a, b WorkloadPlan) int {
@@ -110,7 +110,7 @@ func drawColors(s *Scenario, r *rand.Rand) {
 	s.Protectors[0].Floor = r.IntN(s.Pods/2 + 1)
 	for cell := range s.Workers {
 		s.Workloads = append(s.Workloads, WorkloadPlan{
-			Cell: cell, Kind: apiserver.KindRollout, Name: "web", Replicas: s.Pods / s.Workers / 2, Labelled: true, Color: Colors()[r.IntN(2)],
+			Cell: cell, Kind: apiserver.KindRollout, Name: "web", Replicas: s.Pods / s.Workers / 2, Labeled: true, Color: Colors()[r.IntN(2)],
 		})
 	}
 	drawControllers(s, r)
@@ -170,12 +170,12 @@ func (p WorkloadPlan) HasSets() bool {
 
 // UpperPlan returns the object above the workload.
 func (p WorkloadPlan) UpperPlan() WorkloadPlan {
-	return WorkloadPlan{Cell: p.Cell, Kind: p.Upper, Name: p.Name, Replicas: p.UpperReplicas, Labelled: true}
+	return WorkloadPlan{Cell: p.Cell, Kind: p.Upper, Name: p.Name, Replicas: p.UpperReplicas, Labeled: true}
 }
 
 // PodLabels returns the labels by which the workload selects its pods.
 func (p WorkloadPlan) PodLabels() map[string]string {
-	if !p.Labelled {
+	if !p.Labeled {
 		return map[string]string{"app": "x"}
 	}
 	labels := map[string]string{WorkloadLabel: p.Name}

@@ -123,7 +123,7 @@ func (s Scenario) String() string {
 		fmt.Fprintf(&b, "scope %+v\n", s.Scope)
 	}
 	for _, w := range s.Workloads {
-		if w.Labelled {
+		if w.Labeled {
 			fmt.Fprintf(&b, "workload %+v\n", w)
 		}
 	}

@@ -26,9 +26,9 @@ type WorkloadPlan struct {
 	// Upper is the kind of the object of an operator that controls the workload, and UpperReplicas the number in its scale; see owners.go.
 	Upper         string
 	UpperReplicas int
-	// Labelled makes the workload select its pods by a label that only they have. Color is the color of the pods that its scale selects
+	// Labeled makes the workload select its pods by a label that only they have. Color is the color of the pods that its scale selects
 	// first; empty for all of its pods.
-	Labelled bool
+	Labeled bool
 	Color    string
 	// SetOf is the name of the workload that a ReplicaSet belongs to. Controller is the controller of the workload.
 	SetOf      string                 `json:"-"`

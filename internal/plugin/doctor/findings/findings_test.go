@@ -281,7 +281,7 @@ func TestJudgeReportsCells(t *testing.T) {
 		"a namespace is exempt": {checkCell(func(c *findings.Cell) { c.NamespaceObjects.Value[0].Labels[v1alpha1.LabelExempt] = "true" }),
 			finding{"cell a", "exempt", findings.Problem, "Namespace shop has protectors", ""}},
 		"the label of a namespace with protectors is missing": {checkCell(protectedScope),
-			finding{"cell a", "exempt", findings.Problem, "the namespace is not labelled breakwater.dev/protected=true", ""}},
+			finding{"cell a", "exempt", findings.Problem, "the namespace is not labeled breakwater.dev/protected=true", ""}},
 		"no namespace has protectors, so that no webhook is called": {func(r *findings.Inspection) {
 			r.Cores[0].Protectors.Value = nil
 			protectedScope(&r.Cells[0])
