@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	unlabeled    = `{"metadata":{"labels":{"app":null}}}`
+	unlabeled     = `{"metadata":{"labels":{"app":null}}}`
 	criterionNone = `{"metadata":{"annotations":{"breakwater.dev/criterion":"Splendid"}}}`
 )
 

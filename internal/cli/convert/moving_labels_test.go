@@ -30,7 +30,7 @@ func TestMovingLabels(t *testing.T) {
 		"Argo Rollouts, canaryMetadata":         {"track", []string{"canary"}, true},
 		"Argo Rollouts, activeMetadata":         {"role", []string{"active"}, true},
 		"a color":                               {"color", []string{"blue"}, true},
-		"a color under a prefix":               {"shop.example.com/color", []string{"green"}, true},
+		"a color under a prefix":                {"shop.example.com/color", []string{"green"}, true},
 		"one of several values":                 {"state", []string{"other", "standby-leader"}, true},
 		"a role that exists":                    {"role", nil, true},
 		"another role":                          {"role", []string{"frontend"}, false},

@@ -29,7 +29,7 @@ type WorkloadPlan struct {
 	// Labeled makes the workload select its pods by a label that only they have. Color is the color of the pods that its scale selects
 	// first; empty for all of its pods.
 	Labeled bool
-	Color    string
+	Color   string
 	// SetOf is the name of the workload that a ReplicaSet belongs to. Controller is the controller of the workload.
 	SetOf      string                 `json:"-"`
 	Controller *metav1.OwnerReference `json:"-"`
