@@ -171,7 +171,8 @@ func (a *Aggregator) assemble(
 			workloads, &a.metrics.spread.records, &deadlines.timers, &initial.counts, &delays.cleared, &delays.void, &reads.Next, &deferral.since,
 		},
 		pods: &podObserver{
-			snapshot: pods, deadlines: deadlines, initial: initial, reads: reads, readPod: a.cell.live.ReadPod, clock: a.clocks.steady, monotonic: a.clocks.monotonic, log: log,
+			snapshot: pods, deadlines: deadlines, initial: initial, reads: reads, readPod: a.cell.live.ReadPod,
+			clock: a.clocks.steady, monotonic: a.clocks.monotonic, log: log,
 		},
 		writes: statusWrites{protectors: a.core.protectors, deferral: deferral, events: &protectorEvents{cell: cell, recorder: a.events}, metrics: a.metrics},
 	}
@@ -192,7 +193,8 @@ func (a *Aggregator) assemble(
 func (a *Aggregator) publishForGuards(l *leadership, namespace string, state startState) {
 	core := a.cell.clientset.CoreV1()
 	l.guards.published = guard.NewPublisher(state.cell, l.reconciler.entries.scope, core.ConfigMaps(namespace), a.guardVersions)
-	l.guards.published.Protectors, l.guards.published.Newest, l.guards.published.Writable = a.core.informer.GetStore(), a.core.protectors.Newest, l.ownership.WritableSlots
+	l.guards.published.Protectors, l.guards.published.Newest = a.core.informer.GetStore(), a.core.protectors.Newest
+	l.guards.published.Writable = l.ownership.WritableSlots
 	l.guards.published.Draining, l.guards.published.Now, l.guards.published.Log = l.reconciler.entries.draining.Load, a.clocks.now, l.log
 	l.guards.answers = guard.NewAnswers(l.guards.published, core.Nodes(), core)
 	l.guards.answers.Read = a.core.protectors.Read

@@ -18,10 +18,11 @@ import (
 // counts only when a list or a live read that began after it became available has shown it alive.
 
 const (
-	// AliveReadMinInterval is the minimum time between two live reads that make pods of one protector count, and AliveReadMaxInterval the longest
-	// wait for the next. After a slow read, the wait is aliveReadBackoffFactor times the duration of that read.
-	AliveReadMinInterval, AliveReadMaxInterval = time.Second, 10 * time.Second
-	aliveReadBackoffFactor                     = 20
+	// AliveReadMinInterval is the minimum time between two live reads that make pods of one protector count.
+	AliveReadMinInterval = time.Second
+	// AliveReadMaxInterval is the longest wait for the next. After a slow read, the wait is aliveReadBackoffFactor times the duration of that read.
+	AliveReadMaxInterval   = 10 * time.Second
+	aliveReadBackoffFactor = 20
 )
 
 // SinceCreation returns the time since the snapshot was created, on the monotonic clock. It is never 0.

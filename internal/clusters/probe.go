@@ -79,7 +79,8 @@ func NewProbe(config *rest.Config, every time.Duration, up, ahead *prometheus.De
 		return nil, fmt.Errorf("address %q: %w", config.Host, err)
 	}
 	p := &Probe{
-		every: every, url: base.JoinPath("readyz"), client: client, now: time.Now, up: up, ahead: ahead, suspected: make(chan struct{}, 1), silence: silence{answered: time.Now()},
+		every: every, url: base.JoinPath("readyz"), client: client, now: time.Now, up: up, ahead: ahead,
+		suspected: make(chan struct{}, 1), silence: silence{answered: time.Now()},
 	}
 	p.silence.answering, p.silence.fallSilent = context.WithCancel(context.Background())
 	return p, nil

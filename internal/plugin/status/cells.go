@@ -74,7 +74,7 @@ func (f *cellsFlags) run(ctx context.Context, names []string) error {
 	all := slices.Concat(read...)
 	for _, name := range names {
 		if !slices.ContainsFunc(all, func(c status.Cell) bool { return c.Name == name }) {
-			return fmt.Errorf("Cell %s does not exist: kubectl breakwater cells lists all Cells", name)
+			return fmt.Errorf("no Cell %s exists: kubectl breakwater cells lists all Cells", name)
 		}
 	}
 	all = slices.DeleteFunc(all, func(c status.Cell) bool { return len(names) > 0 && !slices.Contains(names, c.Name) })
