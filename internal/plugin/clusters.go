@@ -32,7 +32,7 @@ type ClusterFinder struct {
 	coreKubeconfig string
 	cores          []string
 	cellContexts   []string
-	// report, if set, receives how the core was found if no flag says it.
+	// Report, if set, receives how the core was found if no flag says it.
 	Report func(format string, arguments ...any)
 	// NamesEnvironment reports also a core that the environment sets, for users at a terminal, who may have forgotten it.
 	NamesEnvironment bool
