@@ -250,7 +250,7 @@ func TestCells(t *testing.T) {
 		t.Errorf("%+v", list)
 	}
 	_, _, err := runPlugin(t, "", append([]string{"cells", "none"}, h.flags...)...)
-	wantErrors(t, err, []string{"Cell none does not exist"})
+	wantErrors(t, err, []string{"no Cell none exists"})
 }
 
 func TestDenials(t *testing.T) {
