@@ -132,7 +132,7 @@ func (f *nodeStatusFlags) table(all []guardedNode) string {
 		}
 	}
 	text := nodes.Text()
-	if len(pods.Rows) > 1 {
+	if len(pods.Rows) > 0 {
 		text += "\n" + pods.Text()
 	}
 	return text + problems
