@@ -60,11 +60,11 @@ type recentEvent struct {
 // recordDenial creates an event of a denial, now or later, unless the request is a dry run. Events of
 // different pods stay different events: the recorder only counts an event that it considers the same, and loses its
 // message.
-func (r *denialEvents) recordDenial(core *reserve.Core, cell string, request removal.Request, decision removal.Decision) {
+func (r *denialEvents) recordDenial(core *reserve.Core, cell string, request removal.Request, answer removal.Answer) {
 	if request.DryRun {
 		return
 	}
-	by, pod, answer := decision.Denial.By, podReference(request.Pod.Pod), decision.Answer(cell, request)
+	by, pod := answer.DeniedBy, podReference(request.Pod.Pod)
 	message, user, verdict := answer.Status.Message, request.User, string(answer.Verdict)
 	r.emit(denial.ReasonRefused+" "+by.String(), func(more int) {
 		core.Events.Eventf(by.Protector, pod, corev1.EventTypeWarning, denial.ReasonRefused, "Refuse", "%s", denial.Note(message, user, cell, verdict, more))

@@ -32,20 +32,24 @@ type denialReporter struct {
 	now               func() time.Time
 }
 
-// report reports the denial of a removal. It returns when the denial may be sent.
-func (f *denialReporter) report(ctx context.Context, cell string, r removal.Request, decision removal.Decision) {
-	if by := decision.Denial.By; by != nil {
+// report reports the denial of a removal, or that a denial was overridden. It returns when the answer may be sent.
+func (f *denialReporter) report(ctx context.Context, cell string, r removal.Request, answer removal.Answer) {
+	if answer.Allowed {
+		f.reportOverride(cell, r, answer)
+		return
+	}
+	if by := answer.DeniedBy; by != nil {
 		f.counter.inc(by.Core, by.Key)
-		f.events.recordDenial(f.cores.Named(by.Core), cell, r, decision)
-		f.retrier.Enqueue(cell, r, decision.Denial.Verdict(), f.cores.Ref(*by))
+		f.events.recordDenial(f.cores.Named(by.Core), cell, r, answer)
+		f.retrier.Enqueue(cell, r, answer.Verdict, f.cores.Ref(*by))
 	}
 	f.preemptionBackoff.Delay(ctx, r, f.now())
 }
 
 // reportOverride reports a break-glass removal that is admitted over a denial, in the log and an event. A protector that was reachable has reserved it
 // beyond its budget, so that no other removal uses budget that does not exist. One that was not reachable sees the removal in a later snapshot.
-func (f *denialReporter) reportOverride(cell string, r removal.Request, decision removal.Decision) {
-	over := decision.Overridden
+func (f *denialReporter) reportOverride(cell string, r removal.Request, answer removal.Answer) {
+	over := answer.Overridden
 	if over == nil || r.DryRun {
 		return
 	}
@@ -55,7 +59,7 @@ func (f *denialReporter) reportOverride(cell string, r removal.Request, decision
 		message += fmt.Sprintf(" The reason given is %q.", over.Reason)
 	}
 	f.log.Info("Admitted break-glass removal", "cell", cell, "namespace", r.Namespace, "pod", r.PodName, "user", r.User,
-		"over", over.Verdict, "protectors", decision.Answer(cell, r).Protectors, "reason", over.Reason)
+		"over", over.Verdict, "protectors", answer.Protectors, "reason", over.Reason)
 	if by := over.DeniedBy; by != nil {
 		f.events.recordOverride(f.cores.Named(by.Core), by, message)
 	}

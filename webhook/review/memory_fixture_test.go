@@ -171,5 +171,5 @@ func (d *memoryFixture) remove(ctx context.Context, p *corev1.Pod) removal.Answe
 
 // decided returns the answer to a request about a pod that is scheduled and alive.
 func (d *memoryFixture) decided(ctx context.Context, r removal.Request) removal.Answer {
-	return d.protect(ctx, memoryCell, r).Answer(memoryCell, r)
+	return d.protect(ctx, memoryCell, r)
 }

@@ -22,8 +22,7 @@ func (p *Protection) Review(ctx context.Context, cell string, review *admissionv
 	began := time.Now()
 	p.metrics.inFlight.Inc()
 	defer p.metrics.inFlight.Dec()
-	r, decision := p.decide(ctx, cell, review)
-	answer := decision.Answer(cell, r)
+	answer := p.decide(ctx, cell, review)
 	answer.Operation = cmp.Or(answer.Operation, removal.OperationOf(review))
 	if !answer.Allowed && answer.DeniedBy == nil {
 		p.denials.reportUnattributed(cell, review, answer)
@@ -39,46 +38,46 @@ func (p *Protection) Review(ctx context.Context, cell string, review *admissionv
 	return answer
 }
 
-// decide decides a review of a pod. It also returns the request, as far as it is known.
-func (p *Protection) decide(ctx context.Context, cell string, review *admissionv1.AdmissionRequest) (removal.Request, removal.Decision) {
+// decide decides a review of a pod.
+func (p *Protection) decide(ctx context.Context, cell string, review *admissionv1.AdmissionRequest) removal.Answer {
 	// 1. Parse what is requested. What cannot be read is denied (rule 9).
 	if !p.cells.has(cell) {
-		return removal.Request{}, removal.Deny(&removal.Denial{Cause: removal.CauseUnknownCell})
+		return removal.Deny(&removal.Denial{Cause: removal.CauseUnknownCell}).Answer(cell, removal.Request{})
 	}
 	r, guarded, err := removal.Parse(review)
 	if err != nil {
-		return r, removal.Deny(&removal.Denial{Cause: removal.CauseMalformed, Detail: err.Error()})
+		return removal.Deny(&removal.Denial{Cause: removal.CauseMalformed, Detail: err.Error()}).Answer(cell, r)
 	}
 	if !guarded {
-		return r, removal.Admit(removal.VerdictUnguarded)
+		return removal.Admit(removal.VerdictUnguarded).Answer(cell, r)
 	}
 	// 2. Read the pod of an eviction, whose review does not contain it.
 	if r.Pod == nil {
 		var denial *removal.Denial
 		if r.Pod, denial = p.pods.ofEviction(ctx, cell, r); denial != nil {
-			return r, removal.Deny(denial)
+			return removal.Deny(denial).Answer(cell, r)
 		}
 	}
 	recordRequest(p.tracer.Of(ctx), r)
 	// 3. Admit what no protector counts (rule 3), before anything that could fail.
 	if r.IsAlwaysAllowed() {
-		return r, removal.Admit(removal.VerdictNotAvailable)
+		return removal.Admit(removal.VerdictNotAvailable).Answer(cell, r)
 	}
 	// 4. Confirm a break-glass annotation in the cell (rule 15). If that fails, the removal is decided like any other.
 	r, exists, unread := p.pods.confirmBreakGlass(ctx, cell, r)
 	if !exists {
-		return r, removal.Deny(&removal.Denial{Cause: removal.CauseNoPod})
+		return removal.Deny(&removal.Denial{Cause: removal.CauseNoPod}).Answer(cell, r)
 	}
 	// 5. to 11. Decide with the protectors of the pod.
-	decision := p.protect(ctx, cell, r)
-	if unread != nil && decision.Denial != nil {
-		decision = removal.Deny(unread)
+	answer := p.protect(ctx, cell, r)
+	if unread != nil && !answer.Allowed {
+		return removal.Deny(unread).Answer(cell, r)
 	}
-	return r, decision
+	return answer
 }
 
 // protect decides the removal of a pod that is scheduled and alive with its protectors, and reports a denial.
-func (p *Protection) protect(ctx context.Context, cell string, r removal.Request) removal.Decision {
+func (p *Protection) protect(ctx context.Context, cell string, r removal.Request) removal.Answer {
 	// 5. to 8. Reserve with all protectors that the removal is charged to.
 	decision := p.reserve(ctx, cell, r)
 	if isBetweenObjects(decision) { // the webhook now knows which object decides
@@ -99,13 +98,11 @@ func (p *Protection) protect(ctx context.Context, cell string, r removal.Request
 		decision = removal.Deny(unrecorded) // a reservation stays until the client tries again, or the admission deadline
 	case r.IsBreakGlass():
 		decision = decision.Force(r.BreakGlassReason())
-		p.denials.reportOverride(cell, r, decision)
 	}
-	// 11. Report a denial, and wake its client when there is budget again.
-	if decision.Denial != nil {
-		p.denials.report(ctx, cell, r, decision)
-	}
-	return decision
+	// 11. Word the decision once, report it, and wake a denied client when there is budget again.
+	answer := decision.Answer(cell, r)
+	p.denials.report(ctx, cell, r, answer)
+	return answer
 }
 
 // reserve reserves the removal of a pod with all its protectors. It looks at all budgets before it reserves (rule 7), with the same steps as

@@ -22,18 +22,22 @@ func Deny(denial *Denial, asked ...Charge) Decision { return Decision{Denial: de
 
 // Force returns the decision about a removal with the break-glass annotation, which no denial by a protector prevents. reason is the user's reason.
 func (d Decision) Force(reason string) Decision {
-	if d.Denial != nil {
-		d.Overridden = &Override{Verdict: d.Denial.Verdict(), DeniedBy: d.Denial.By}
-		if d.Denial, d.Verdict = nil, VerdictForced; d.Overridden.DeniedBy == nil {
-			d.Charges = nil
+	switch {
+	case d.Denial != nil:
+		charges := d.Charges
+		if d.Denial.By == nil {
+			charges = nil
 		}
+		return Decision{
+			Verdict: VerdictForced, Charges: charges, Overridden: &Override{Verdict: d.Denial.Verdict(), DeniedBy: d.Denial.By, Reason: reason},
+		}
+	case d.Overridden != nil:
+		return Decision{
+			Verdict: VerdictForced, Charges: d.Charges, Overridden: &Override{Verdict: d.Overridden.Verdict, DeniedBy: d.Overridden.DeniedBy, Reason: reason},
+		}
+	default:
+		return d // the removal did not need it
 	}
-	if d.Overridden != nil { // otherwise the removal did not need it
-		overridden := *d.Overridden
-		overridden.Reason = reason
-		d.Overridden, d.Verdict = &overridden, VerdictForced
-	}
-	return d
 }
 
 // Answer words the decision for the client.
