@@ -78,21 +78,21 @@ func TestNewShardGetsObjectsAndTheirDependents(t *testing.T) {
 // Controlled objects stay with the shard of their controller until it has released the controller.
 func TestDependentsStayUntilOwnerIsReleased(t *testing.T) {
 	l := newFixture(t, func(s *v1alpha1.ClusterRingSpec) { s.DrainTimeoutSeconds, s.MaxConcurrentMoves = 60, 3 })
-	objects, controlled := l.createObjects(20)
+	objects, controlled := l.createObjects(40)
 	l.start()
 	a := l.startShard("a")
-	l.waitUntilBalanced(20)
+	l.waitUntilBalanced(40)
 	l.waitForControlled(objects, controlled)
 	a.hangs.Store(true)
 	l.startShard("b")
 	l.eventually("as many objects drain as may move at once", func() string {
-		if where := l.countByShard(); where["drain"] != 3 || where["a"] != 20 {
+		if where := l.countByShard(); where["drain"] != 3 || where["a"] != 40 {
 			return fmt.Sprint("got objects at ", where)
 		}
 		return ""
 	})
 	l.waitForStatus("the status reports it", func(s *v1alpha1.ClusterRingStatus) string {
-		if s.Draining != 3 || s.Assigned != 20 {
+		if s.Draining != 3 || s.Assigned != 40 {
 			return fmt.Sprintf("got %d assigned and %d draining objects", s.Assigned, s.Draining)
 		}
 		return hasCondition(v1alpha1.ConditionBalanced, metav1.ConditionFalse, v1alpha1.ReasonMoving, "to other shards, at most")(s)
@@ -110,7 +110,7 @@ func TestDependentsStayUntilOwnerIsReleased(t *testing.T) {
 		}
 	}
 	a.hangs.Store(false)
-	l.waitUntilBalanced(20)
+	l.waitUntilBalanced(40)
 	l.waitForControlled(objects, controlled)
 	if where := l.countByShard(); where["b"] < 3 || where["drain"] != 0 {
 		t.Errorf("got objects at %v", where)
@@ -211,10 +211,10 @@ func TestShortlyUnavailableShardIsNotRevoked(t *testing.T) {
 
 func TestDrainsAreUndoneWhenObjectsStay(t *testing.T) {
 	l := newFixture(t)
-	l.createObjects(20)
+	l.createObjects(40)
 	s := l.start()
 	a := l.startShard("a")
-	l.waitUntilBalanced(20)
+	l.waitUntilBalanced(40)
 	a.hangs.Store(true)
 	b := l.startShard("b")
 	l.eventually("some objects drain", func() string {
@@ -224,8 +224,8 @@ func TestDrainsAreUndoneWhenObjectsStay(t *testing.T) {
 		return ""
 	})
 	b.leave()
-	l.waitUntilBalanced(20)
-	if where := l.countByShard(); !maps.Equal(where, map[string]int{"a": 20}) {
+	l.waitUntilBalanced(40)
+	if where := l.countByShard(); !maps.Equal(where, map[string]int{"a": 40}) {
 		t.Errorf("got objects at %v", where)
 	}
 	if n := s.metric(l, "breakwater_ring_moves_total", moveDone); n != 0 {
@@ -268,7 +268,7 @@ func TestDeletedObjectEndsItsMove(t *testing.T) {
 // Moves do not lose the writes of users, and move objects that users write continuously.
 func TestMovesPreserveUserWrites(t *testing.T) {
 	l := newFixture(t)
-	objects, _ := l.createObjects(40) // with 20 objects, one set of names gave the second shard only 2
+	objects, _ := l.createObjects(40)
 	s := l.start()
 	l.startShard("a")
 	l.waitUntilBalanced(40)
@@ -311,10 +311,10 @@ func TestMovesPreserveUserWrites(t *testing.T) {
 
 func TestRingChangeAbortsMoves(t *testing.T) {
 	l := newFixture(t, func(s *v1alpha1.ClusterRingSpec) { s.MaxConcurrentMoves = 2 })
-	l.createObjects(20)
+	l.createObjects(40) // of 20, one set of names moves only 4 to the second shard
 	s := l.start()
 	a := l.startShard("a")
-	l.waitUntilBalanced(20)
+	l.waitUntilBalanced(40)
 	a.hangs.Store(true)
 	l.startShard("b")
 	l.eventually("some objects drain", func() string {
@@ -334,7 +334,7 @@ func TestRingChangeAbortsMoves(t *testing.T) {
 		t.Error("no pass was abandoned")
 	}
 	a.hangs.Store(false)
-	l.waitUntilBalanced(20)
+	l.waitUntilBalanced(40)
 }
 
 func TestNewLeaderContinuesMoves(t *testing.T) {
@@ -376,10 +376,10 @@ func TestNewLeaderContinuesMoves(t *testing.T) {
 // The webhook may also be unavailable while objects move.
 func TestMovedObjectIsAssignedWithoutWebhook(t *testing.T) {
 	l := newFixture(t)
-	objects, controlled := l.createObjects(20)
+	objects, controlled := l.createObjects(40)
 	s := l.start()
 	l.startShard("a")
-	l.waitUntilBalanced(20)
+	l.waitUntilBalanced(40)
 	l.webhookFails.Store(true)
 	l.startShard("b")
 	l.waitForStatus("shard b has objects", func(s *v1alpha1.ClusterRingStatus) string {
@@ -389,7 +389,7 @@ func TestMovedObjectIsAssignedWithoutWebhook(t *testing.T) {
 		return hasCondition(v1alpha1.ConditionBalanced, metav1.ConditionTrue, v1alpha1.ReasonBalanced)(s)
 	})
 	l.waitForControlled(objects, controlled)
-	if where := l.countByShard(); where["a"]+where["b"] != 20 || s.metric(l, "breakwater_ring_moves_total", moveUnassigned) != float64(where["b"]) {
+	if where := l.countByShard(); where["a"]+where["b"] != 40 || s.metric(l, "breakwater_ring_moves_total", moveUnassigned) != float64(where["b"]) {
 		t.Errorf("got objects at %v", where)
 	}
 }
