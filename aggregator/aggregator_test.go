@@ -238,7 +238,7 @@ func TestReservationsSettleByStateOfTheirPods(t *testing.T) {
 				Spec:       v1alpha1.CellSpec{AdmissionDeadline: &metav1.Duration{Duration: 5 * time.Second}},
 			})
 			l.createProtector(func(s *v1alpha1.PodProtectorSpec) { s.AdmissionHistory.CompactThreshold = &threshold })
-			removed, refused := l.createPod("removed", true), l.createPod("refused", true)
+			removed, denied := l.createPod("removed", true), l.createPod("refused", true)
 			for i := range 3 {
 				l.createPod(fmt.Sprint("web-", i), true)
 			}
@@ -248,7 +248,7 @@ func TestReservationsSettleByStateOfTheirPods(t *testing.T) {
 
 			stray := removed.DeepCopy()
 			stray.Name, stray.UID = "stray", "never-existed"
-			l.reserve(removalOf(l.cell, removed), removalOf(l.cell, refused), removalOf(l.cell, stray))
+			l.reserve(removalOf(l.cell, removed), removalOf(l.cell, denied), removalOf(l.cell, stray))
 			grace := int64(0)
 			if err := l.client.Delete(t.Context(), removed, &client.DeleteOptions{GracePeriodSeconds: &grace}); err != nil {
 				t.Fatal(err)

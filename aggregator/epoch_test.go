@@ -84,17 +84,17 @@ func TestHeartbeatKeepsEvidenceOfCoreRestore(t *testing.T) {
 	for claim, test := range map[string]struct {
 		seen, version, now string
 		restoredVersion    string
-		refused, restored  bool
+		denied, restored   bool
 	}{
 		"nothing happened":                            {seen: "150", version: "155", now: "160"},
 		"a Cell of before there were notes":           {version: "155", now: "160"},
 		"such a Cell in a restored core":              {version: "155", now: "1000000160", restored: true},
 		"restored, and not reported since":            {seen: "150", version: "155", now: "1000000160", restored: true},
-		"restored, and reported since":                {seen: "155", version: "1000000158", now: "1000000160", refused: true, restored: true},
-		"restored, and another client wrote the Cell": {seen: "150", version: "1000000158", now: "1000000160", refused: true, restored: true},
+		"restored, and reported since":                {seen: "155", version: "1000000158", now: "1000000160", denied: true, restored: true},
+		"restored, and another client wrote the Cell": {seen: "150", version: "1000000158", now: "1000000160", denied: true, restored: true},
 		"restored, noted, and reported since":         {seen: "1000000170", version: "1000000171", now: "1000000180", restoredVersion: "1000000160"},
-		"restored to later than what was noted":       {seen: "1000000170", version: "2000000171", now: "2000000180", restoredVersion: "1000000160", refused: true, restored: true},
-		"restored without the advice: goes back":      {seen: "150", version: "120", now: "130", refused: true, restored: true},
+		"restored to later than what was noted":       {seen: "1000000170", version: "2000000171", now: "2000000180", restoredVersion: "1000000160", denied: true, restored: true},
+		"restored without the advice: goes back":      {seen: "150", version: "120", now: "130", denied: true, restored: true},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			cell := &v1alpha1.Cell{}
@@ -103,10 +103,10 @@ func TestHeartbeatKeepsEvidenceOfCoreRestore(t *testing.T) {
 			if got := (&cellTakeover{}).isRestored(cell, versions.Parse(test.now)); got != test.restored {
 				t.Errorf("isRestored() = %t, want %t", got, test.restored)
 			}
-			if err := versions.RecordSeen(cell); (err != nil) != test.refused {
-				t.Errorf("recordSeenVersion() = %v, want an error: %t", err, test.refused)
+			if err := versions.RecordSeen(cell); (err != nil) != test.denied {
+				t.Errorf("recordSeenVersion() = %v, want an error: %t", err, test.denied)
 			}
-			if want := map[bool]string{true: test.seen, false: test.version}[test.refused]; cell.Status.Aggregator.SeenVersion != want {
+			if want := map[bool]string{true: test.seen, false: test.version}[test.denied]; cell.Status.Aggregator.SeenVersion != want {
 				t.Errorf("seen version %s, want %s", cell.Status.Aggregator.SeenVersion, want)
 			}
 		})

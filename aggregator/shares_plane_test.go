@@ -11,7 +11,7 @@ import (
 )
 
 // These are the errors that shareKeeper.create expects.
-func TestAPIServerRefusesSharesWithoutTheirNamespace(t *testing.T) {
+func TestAPIServerDeniesSharesWithoutTheirNamespace(t *testing.T) {
 	l := newFixture(t)
 	share := func(namespace string) *v1alpha1.PodProtector {
 		p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web.share"}}

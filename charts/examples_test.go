@@ -9,7 +9,7 @@ import (
 )
 
 // The other examples of docs/examples are no values of a chart. A test there applies them.
-func TestTrialExampleRefusesNothing(t *testing.T) {
+func TestTrialExampleDeniesNothing(t *testing.T) {
 	c := apiserver(t)
 	objects := render(t, "--values", "../docs/examples/trial.yaml")
 	for _, object := range objects {

@@ -298,9 +298,9 @@ func BenchmarkStorm(b *testing.B) {
 	b.ReportMetric(float64(writes)/float64(u["protected"].removals), "writes/removal")
 }
 
-// BenchmarkRefusals compares removals that a protector without budget denies with those that a webhook admits which does nothing. A client
+// BenchmarkDenials compares removals that a protector without budget denies with those that a webhook admits which does nothing. A client
 // whose removal was denied continues with the next. A denial must not write to the core.
-func BenchmarkRefusals(b *testing.B) {
+func BenchmarkDenials(b *testing.B) {
 	const clients, requests, pods = 64, 2000, 200
 	u := usage{}
 	for b.Loop() {
@@ -331,7 +331,7 @@ func (n *benchFixture) requestDenials(clients int) time.Duration {
 	n.Helper()
 	began := time.Now()
 	n.deleteEach(clients, func(_ time.Duration, err error) (more bool) {
-		if storm.OutcomeOf(err) != storm.Refused {
+		if storm.OutcomeOf(err) != storm.Denied {
 			n.Errorf("delete a pod at budget 0: got %v, want a denial", err)
 		}
 		return true

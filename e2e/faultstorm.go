@@ -105,7 +105,7 @@ func (w FaultStorm) checkRecord(l *Fixture, record storm.Record, counts storm.Co
 			l.Fatalf("%d over-admissions, lowest available %d, existing %d, want 0 over-admissions and a floor of %d",
 				verdict.OverAdmissions, verdict.MinAvailable, l.CountExistingPods(), floor)
 		}
-		if counts.Refused == 0 || verdict.Removals == 0 {
+		if counts.Denied == 0 || verdict.Removals == 0 {
 			l.Fatalf("got %+v and %d removals, want both denials and removals", counts, verdict.Removals)
 		}
 		if strictest := slices.Max(w.FloorsByCore); w.ExhaustsBudget && verdict.FinalAvailable != strictest {

@@ -71,21 +71,21 @@ func useCPUs(loops int) (stop func()) {
 	return func() { stopped.Store(true) }
 }
 
-// BenchmarkRefusalOfASilentCore measures how long a client of a real API server waits for a refusal while a core is known not to answer.
-func BenchmarkRefusalOfASilentCore(b *testing.B) {
+// BenchmarkDenialOfASilentCore measures how long a client of a real API server waits for a refusal while a core is known not to answer.
+func BenchmarkDenialOfASilentCore(b *testing.B) {
 	l := newFixtureFor(b)
 	l.protect("web", 5, 100)
 	pod := l.pod("web-0")
 	core := l.proxied()
 	l.serve(core.asCore, func(s *replicaOptions) { s.probeInterval = 100 * time.Millisecond }).guard(withTimeout(10))
 	core.stall()
-	wantRefused(b, deletion(l, pod), unreachable) // when it is known
+	wantDenied(b, deletion(l, pod), unreachable) // when it is known
 	var took []time.Duration
 	for b.Loop() {
 		began := time.Now()
 		err := deletion(l, pod)
 		took = append(took, time.Since(began))
-		wantRefused(b, err, unreachable)
+		wantDenied(b, err, unreachable)
 	}
 	reportLatencies(b, took)
 }

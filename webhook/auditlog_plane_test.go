@@ -17,7 +17,7 @@ import (
 )
 
 // The API server's audit log records, for each refusal, the removal, the protectors and the user.
-func TestAuditLogRecordsRefusals(t *testing.T) {
+func TestAuditLogRecordsDenials(t *testing.T) {
 	l := newFixture(t)
 	l.protect("web", 5, 5)
 	l.protect("all", 1, 1)
@@ -26,8 +26,8 @@ func TestAuditLogRecordsRefusals(t *testing.T) {
 		p.Annotations = map[string]string{v1alpha1.AnnotationForceDelete: "true", v1alpha1.AnnotationForceReason: "fire"}
 	})
 	l.serve().guard()
-	wantRefused(t, deletion(l, first))
-	wantRefused(t, eviction(l, second))
+	wantDenied(t, deletion(l, first))
+	wantDenied(t, eviction(l, second))
 	if err := deletion(l, forced); err != nil {
 		t.Fatal(err)
 	}

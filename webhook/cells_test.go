@@ -57,7 +57,7 @@ func TestCellsChangeAtRunTime(t *testing.T) {
 		s.KubeconfigSecretRef = &v1alpha1.KubeconfigSecretRef{Namespace: l.namespace, Name: "cell"}
 	})
 	l.eventually(func() string { return errorText(deletion(l, pods[0])) }) // a deletion needs no kubeconfig
-	wantRefused(t, eviction(l, pods[1]), "cannot be read from cell", "the core cluster has no Secret "+l.namespace+"/cell")
+	wantDenied(t, eviction(l, pods[1]), "cannot be read from cell", "the core cluster has no Secret "+l.namespace+"/cell")
 	l.kubeconfig("first")
 	l.eventually(func() string { return errorText(eviction(l, pods[1])) })
 
@@ -96,7 +96,7 @@ func TestRemovalIsChargedToCellOfPod(t *testing.T) {
 				others := l.pod("others", func(p *corev1.Pod) { p.Labels["cell"] = "b" })
 				r := l.serve(withCells).guard()
 				if claim == "of a selector" {
-					wantRefused(t, remove(l, own), "floor 5")
+					wantDenied(t, remove(l, own), "floor 5")
 				}
 				if err := remove(l, others); err != nil {
 					t.Errorf("the removal of another cell's pod: %v", err)

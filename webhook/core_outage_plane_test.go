@@ -27,7 +27,7 @@ import (
 const unreachable = `core cluster "core" has been unreachable since `
 
 // Clients retry after 429. After the InternalError of an API server that got no answer in time, kubectl drain gives a pod up.
-func TestRefusalsOfASilentCoreArriveBeforeEveryTimeout(t *testing.T) {
+func TestDenialsOfASilentCoreArriveBeforeEveryTimeout(t *testing.T) {
 	for _, timeout := range []int32{1, 2, 4, 10} {
 		t.Run(fmt.Sprintf("timeout %d s", timeout), func(t *testing.T) {
 			l := newFixture(t)
@@ -38,7 +38,7 @@ func TestRefusalsOfASilentCoreArriveBeforeEveryTimeout(t *testing.T) {
 			core.stall()
 			for _, remove := range []removalMethod{deletion, eviction} {
 				for _, err := range l.removeAll(remove, pods) {
-					wantRefused(t, err, "could not be reserved with PodProtector "+l.namespace+`/web in core cluster "core" (no answer in time)`)
+					wantDenied(t, err, "could not be reserved with PodProtector "+l.namespace+`/web in core cluster "core" (no answer in time)`)
 				}
 			}
 		})

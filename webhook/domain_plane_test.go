@@ -45,7 +45,7 @@ func TestDomainLossAllowsRemovalsInLargestZone(t *testing.T) {
 			inA, inB := l.pod("in-a", l.inZone("a")), l.pod("in-b", l.inZone("b"))
 			rights := testplane.User(l, "webhook-of-"+l.namespace, roles.Rules(l, "webhook.cell"))
 			l.serve(func(s *replicaOptions) { s.cell = rights }).guard()
-			wantRefused(t, remove(l, inB), `domain "a" of topology.kubernetes.io/zone`, "floor 4", "available 10")
+			wantDenied(t, remove(l, inB), `domain "a" of topology.kubernetes.io/zone`, "floor 4", "available 10")
 			l.wantReserved("web", 0)
 			if err := remove(l, inA); err != nil {
 				t.Errorf("removal in the zone with the most pods: %v, want it admitted", err)

@@ -89,7 +89,7 @@ func reply(w http.ResponseWriter, code int, object any) {
 	_ = json.NewEncoder(w).Encode(object) // a client that has disconnected needs no answer
 }
 
-func refuse(w http.ResponseWriter, code int, reason metav1.StatusReason) {
+func deny(w http.ResponseWriter, code int, reason metav1.StatusReason) {
 	reply(w, code, &metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Code: int32(code), Reason: reason,
 		Message: "the stand-in says " + string(reason),
@@ -146,7 +146,7 @@ func (s *fakeAPIServer) get(w http.ResponseWriter, r *http.Request) {
 	k, ok := s.stored[r.URL.Path]
 	s.mu.Unlock()
 	if !ok {
-		refuse(w, http.StatusNotFound, metav1.StatusReasonNotFound)
+		deny(w, http.StatusNotFound, metav1.StatusReasonNotFound)
 		return
 	}
 	reply(w, http.StatusOK, k)
@@ -155,7 +155,7 @@ func (s *fakeAPIServer) get(w http.ResponseWriter, r *http.Request) {
 func (s *fakeAPIServer) put(w http.ResponseWriter, r *http.Request) {
 	var asked storedProtector
 	if err := json.NewDecoder(r.Body).Decode(&asked); err != nil {
-		refuse(w, http.StatusBadRequest, metav1.StatusReasonBadRequest)
+		deny(w, http.StatusBadRequest, metav1.StatusReasonBadRequest)
 		return
 	}
 	path := strings.TrimSuffix(r.URL.Path, "/status")
@@ -163,7 +163,7 @@ func (s *fakeAPIServer) put(w http.ResponseWriter, r *http.Request) {
 	old, ok := s.stored[path]
 	if !ok || old.ResourceVersion != asked.ResourceVersion {
 		s.mu.Unlock()
-		refuse(w, http.StatusConflict, metav1.StatusReasonConflict)
+		deny(w, http.StatusConflict, metav1.StatusReasonConflict)
 		return
 	}
 	updated := *old
@@ -171,7 +171,7 @@ func (s *fakeAPIServer) put(w http.ResponseWriter, r *http.Request) {
 	err := s.commit(path, "MODIFIED", &updated)
 	s.mu.Unlock()
 	if err != nil {
-		refuse(w, http.StatusInternalServerError, metav1.StatusReasonInternalError)
+		deny(w, http.StatusInternalServerError, metav1.StatusReasonInternalError)
 		return
 	}
 	reply(w, http.StatusOK, &updated)
@@ -206,7 +206,7 @@ func (s *fakeAPIServer) list(w http.ResponseWriter, r *http.Request) {
 	}
 	s.mu.Unlock()
 	if err != nil {
-		refuse(w, http.StatusGone, metav1.StatusReasonExpired)
+		deny(w, http.StatusGone, metav1.StatusReasonExpired)
 		return
 	}
 	s.stream(w, r, initial, watcher)
@@ -247,7 +247,7 @@ func (s *fakeAPIServer) listCells(w http.ResponseWriter, r *http.Request) {
 	}
 	end, err := endOfInitial("Cell", 1)
 	if err != nil {
-		refuse(w, http.StatusInternalServerError, metav1.StatusReasonInternalError)
+		deny(w, http.StatusInternalServerError, metav1.StatusReasonInternalError)
 		return
 	}
 	s.stream(w, r, [][]byte{end}, nil)

@@ -201,8 +201,8 @@ func errorText(err error) string {
 	return ""
 }
 
-// wantRefused checks that an error is a refusal that may pass later, with a message that contains the parts.
-func wantRefused(t testing.TB, err error, parts ...string) {
+// wantDenied checks that an error is a refusal that may pass later, with a message that contains the parts.
+func wantDenied(t testing.TB, err error, parts ...string) {
 	t.Helper()
 	status := apierrors.APIStatus(nil)
 	if !apierrors.IsTooManyRequests(err) || !asStatus(err, &status) {

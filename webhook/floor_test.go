@@ -13,7 +13,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
-func TestRefusesTheThirdRemovalOfSevenAboveAFloorOfFive(t *testing.T) {
+func TestDeniesTheThirdRemovalOfSevenAboveAFloorOfFive(t *testing.T) {
 	for name, remove := range removalMethods() {
 		t.Run(name, func(t *testing.T) {
 			l := newFixture(t)
@@ -25,7 +25,7 @@ func TestRefusesTheThirdRemovalOfSevenAboveAFloorOfFive(t *testing.T) {
 					t.Fatalf("%s of pod %s: %v", name, pod.Name, err)
 				}
 			}
-			wantRefused(t, remove(l, pods[2]),
+			wantDenied(t, remove(l, pods[2]),
 				`pod "web-2"`, "PodProtector "+l.namespace+`/web in core cluster "core"`,
 				"floor 5", "available 7", "removals under way 2", "try again when more pods are available, or lower the floor")
 			if left := l.remaining(); left != 5 {
@@ -36,14 +36,14 @@ func TestRefusesTheThirdRemovalOfSevenAboveAFloorOfFive(t *testing.T) {
 	}
 }
 
-func TestRefusesDeleteCollectionAtFloor(t *testing.T) {
+func TestDeniesDeleteCollectionAtFloor(t *testing.T) {
 	for _, budget := range []int32{0, 2} {
 		t.Run(fmt.Sprint("budget ", budget), func(t *testing.T) {
 			l := newFixture(t)
 			l.protect("web", 5-budget, 5)
 			l.pods(5)
 			l.serve().guard()
-			wantRefused(t, l.client.DeleteAllOf(t.Context(), &corev1.Pod{},
+			wantDenied(t, l.client.DeleteAllOf(t.Context(), &corev1.Pod{},
 				client.InNamespace(l.namespace), client.MatchingLabels{"app": "web"}, client.GracePeriodSeconds(0)),
 				"available 5", fmt.Sprint("removals under way ", budget))
 			if left := l.remaining(); left != 5-int(budget) {
@@ -54,7 +54,7 @@ func TestRefusesDeleteCollectionAtFloor(t *testing.T) {
 }
 
 // A Retry-After would make client-go retry ten times inside one call, invisibly to its caller.
-func TestRefusalHasNoRetryAfter(t *testing.T) {
+func TestDenialHasNoRetryAfter(t *testing.T) {
 	l := newFixture(t)
 	l.protect("web", 1, 1)
 	pod := l.pod("web-0")
@@ -84,7 +84,7 @@ func TestDryRunWritesNothing(t *testing.T) {
 	l.protect("web", 5, 6)
 	l.protect("full", 6, 6, only("full"))
 	admitted := l.pod("web-0")
-	refused := l.pod("full-0", nodeEntry("full"))
+	denied := l.pod("full-0", nodeEntry("full"))
 	l.serve().guard()
 	before := map[string]string{"web": l.protector("web").ResourceVersion, "full": l.protector("full").ResourceVersion}
 	for name, ask := range dryRuns() {
@@ -93,7 +93,7 @@ func TestDryRunWritesNothing(t *testing.T) {
 			if err := ask(l, admitted); err != nil {
 				t.Errorf("%s with a budget of 1: %v", name, err)
 			}
-			wantRefused(t, ask(l, refused), "floor 6", "available 6", "removals under way 0")
+			wantDenied(t, ask(l, denied), "floor 6", "available 6", "removals under way 0")
 		}
 	}
 	for protector, version := range before {

@@ -13,7 +13,7 @@ import (
 func TestProtectorsOfAllCoresMustAdmit(t *testing.T) {
 	for claim, test := range map[string]struct {
 		floor, other int32
-		refusing     string
+		denying      string
 		reserved     int
 	}{
 		"the first core refuses":  {5, 0, "core", 0},
@@ -29,8 +29,8 @@ func TestProtectorsOfAllCoresMustAdmit(t *testing.T) {
 				pod := l.pod("web-0")
 				l.serve(other.asCore).guard()
 				err := remove(l, pod)
-				if test.refusing != "" {
-					wantRefused(t, err, fmt.Sprintf("PodProtector %s/web in core cluster %q", l.namespace, test.refusing), "floor 5")
+				if test.denying != "" {
+					wantDenied(t, err, fmt.Sprintf("PodProtector %s/web in core cluster %q", l.namespace, test.denying), "floor 5")
 				} else if err != nil {
 					t.Errorf("removal: %v", err)
 				}
@@ -58,7 +58,7 @@ func TestSameNameInTwoCoresCoversSeparately(t *testing.T) {
 	if err := deletion(l, l.pod("mine-too")); err != nil {
 		t.Errorf("removal that needs only the first core: %v, want it admitted", err)
 	}
-	wantRefused(t, deletion(l, l.pod("theirs-too", withSharedLabel)), `in core cluster "second"`, "removals under way 1")
+	wantDenied(t, deletion(l, l.pod("theirs-too", withSharedLabel)), `in core cluster "second"`, "removals under way 1")
 }
 
 // coversShared makes a protector cover only the pods with the label shared.
@@ -71,7 +71,7 @@ func withSharedLabel(p *corev1.Pod) { p.Labels = map[string]string{"shared": "ye
 
 // All 40 requests have checked both budgets before the first one reserves. So 25 find the budget in the second core
 // exhausted after they reserved in the first.
-func TestRefusalInOneCoreGivesBackReservationsOfAnother(t *testing.T) {
+func TestDenialInOneCoreGivesBackReservationsOfAnother(t *testing.T) {
 	l := newFixture(t)
 	other := l.secondCore()
 	l.protect("web", 10, 100)
@@ -95,7 +95,7 @@ func outages() map[string]func(*link) {
 	return map[string]func(*link){"silent": (*link).stall, "unreachable": (*link).cut}
 }
 
-func TestUnreachableCoreRefusesOnlyItsOwnProtectors(t *testing.T) {
+func TestUnreachableCoreDeniesOnlyItsOwnProtectors(t *testing.T) {
 	for outage, begin := range outages() {
 		t.Run(outage, func(t *testing.T) {
 			l := newFixture(t)
@@ -110,7 +110,7 @@ func TestUnreachableCoreRefusesOnlyItsOwnProtectors(t *testing.T) {
 				t.Errorf("removal of a pod that only the reachable core protects: %v", err)
 			}
 			for _, err := range l.removeAll(deletion, []*corev1.Pod{both, theirs}) {
-				wantRefused(t, err, "could not be reserved with PodProtector "+l.namespace+`/other in core cluster "second"`,
+				wantDenied(t, err, "could not be reserved with PodProtector "+l.namespace+`/other in core cluster "second"`,
 					"try again, or in an emergency force this pod alone, in this cluster: kubectl breakwater force pod/")
 			}
 			l.awaitReserved("web", 1) // the reservation for the pod that both protect is given back
@@ -125,7 +125,7 @@ func TestUnreachableCoreRefusesOnlyItsOwnProtectors(t *testing.T) {
 	}
 }
 
-func TestRefusesUntilAllCoresAreRead(t *testing.T) {
+func TestDeniesUntilAllCoresAreRead(t *testing.T) {
 	for outage, begin := range outages() {
 		t.Run(outage, func(t *testing.T) {
 			l := newFixture(t)
@@ -143,7 +143,7 @@ func TestRefusesUntilAllCoresAreRead(t *testing.T) {
 			})
 			r.guard(withTimeout(5))
 			for _, remove := range removalMethods() {
-				wantRefused(t, remove(l, pod), `the PodProtectors of core cluster "second" have not been read yet`,
+				wantDenied(t, remove(l, pod), `the PodProtectors of core cluster "second" have not been read yet`,
 					"try again, or in an emergency force this pod alone, in this cluster: kubectl breakwater force pod/")
 			}
 			l.wantReserved("web", 0)

@@ -15,7 +15,7 @@ func TestAllProtectorsOfAPodMustAdmit(t *testing.T) {
 			l.protect("b", 5, 5)
 			pod := l.pod("web-0")
 			l.serve().guard()
-			wantRefused(t, remove(l, pod), "PodProtector "+l.namespace+"/b", "floor 5", "available 5")
+			wantDenied(t, remove(l, pod), "PodProtector "+l.namespace+"/b", "floor 5", "available 5")
 			l.wantReserved("a", 0)
 			l.wantReserved("b", 0)
 		})
@@ -24,7 +24,7 @@ func TestAllProtectorsOfAPodMustAdmit(t *testing.T) {
 
 // All 40 requests have checked both budgets before the first one reserves. So 25 find the second budget exhausted after
 // they reserved with the first.
-func TestRefusalGivesBackOtherReservations(t *testing.T) {
+func TestDenialGivesBackOtherReservations(t *testing.T) {
 	l := newFixture(t)
 	l.protect("a", 10, 100)
 	l.protect("b", 10, 25)

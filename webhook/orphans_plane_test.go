@@ -185,7 +185,7 @@ func TestPodsOfRecreatedControllersAreReleased(t *testing.T) {
 
 	var kept []string // pods that no release may touch, with their owners
 	keep := func(pod *corev1.Pod) {
-		wantRefused(t, l.collect(pod))
+		wantDenied(t, l.collect(pod))
 		kept = append(kept, pod.Name+" "+fmt.Sprint(l.ownersOf(pod.Name)))
 	}
 	sts := kinds["sts"]
@@ -213,7 +213,7 @@ func TestPodsOfRecreatedControllersAreReleased(t *testing.T) {
 		old := l.owner(k, name)
 		asked, silent := l.pod(name+"-0", ownedBy(old, name)), l.pod(name+"-1", ownedBy(old, name))
 		l.deleteOwner(k, name)
-		wantRefused(t, l.collect(asked))
+		wantDenied(t, l.collect(asked))
 		if got := l.ownersOf(asked.Name); len(got) != 2 {
 			t.Errorf("pod %s has the owners %v before its controller is created again, want both", asked.Name, got)
 		}

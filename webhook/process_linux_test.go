@@ -143,12 +143,12 @@ func (w *webhookProcess) stormOf(callers int, choose func(i int) int) {
 	used, others := w.CPUTime(), measure.ChildCPUTimes()
 	writes, conflicts := w.writes("written"), w.writes("conflict")
 	w.ResetTimer()
-	each, refused := w.sendAll(reviews, callers)
+	each, denied := w.sendAll(reviews, callers)
 	w.StopTimer()
 	slices.Sort(each)
 	n := float64(w.N)
 	w.ReportMetric(float64(len(each))/w.Elapsed().Seconds(), "reviews/s")
-	w.ReportMetric(float64(refused)/n, "refused/review")
+	w.ReportMetric(float64(denied)/n, "refused/review")
 	for _, percent := range []int{50, 99} {
 		w.ReportMetric(float64(each[len(each)*percent/100].Microseconds())/1000, fmt.Sprintf("p%d-ms", percent))
 	}
@@ -197,7 +197,7 @@ func (w *webhookProcess) review(app int) []byte {
 
 // sendAll sends reviews. It returns how long each allowed one took, and how many were refused: the webhook refuses in
 // time when the core is too slow. At least one must be allowed.
-func (w *webhookProcess) sendAll(reviews <-chan []byte, callers int) (each []time.Duration, refused int) {
+func (w *webhookProcess) sendAll(reviews <-chan []byte, callers int) (each []time.Duration, denied int) {
 	w.B.Helper()
 	var (
 		mu      sync.Mutex
@@ -214,7 +214,7 @@ func (w *webhookProcess) sendAll(reviews <-chan []byte, callers int) (each []tim
 				took := time.Since(asked)
 				mu.Lock()
 				if err != nil {
-					last, refused = err, refused+1
+					last, denied = err, denied+1
 				} else {
 					each = append(each, took)
 				}
@@ -226,7 +226,7 @@ func (w *webhookProcess) sendAll(reviews <-chan []byte, callers int) (each []tim
 	if len(each) == 0 {
 		w.B.Fatalf("no removal was allowed: %v", last)
 	}
-	return each, refused
+	return each, denied
 }
 
 func (w *webhookProcess) send(cell string, body []byte) error {

@@ -13,7 +13,7 @@ import (
 )
 
 // The token of a webhook is revoked while its watches of the core go on.
-func TestRejectedCredentialsAreNamedInRefusals(t *testing.T) {
+func TestRejectedCredentialsAreNamedInDenials(t *testing.T) {
 	l := newFixture(t)
 	l.protect("web", 5, 100)
 	pod := l.pod("web-0")
@@ -45,7 +45,7 @@ func TestRejectedCredentialsAreNamedInRefusals(t *testing.T) {
 			return ""
 		})
 	}
-	wantRefused(t, deletion(l, pod), "could not be reserved with PodProtector "+l.namespace+"/web "+inCore)
-	wantRefused(t, eviction(l, pod), inCell)
+	wantDenied(t, deletion(l, pod), "could not be reserved with PodProtector "+l.namespace+"/web "+inCore)
+	wantDenied(t, eviction(l, pod), inCell)
 	l.wantReserved("web", 0)
 }

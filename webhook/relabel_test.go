@@ -32,9 +32,9 @@ func TestRelabelIsReservedAgainstAPIServer(t *testing.T) {
 	}
 	l.wantReserved("web", 2)
 	for _, pod := range pods[2:] {
-		wantRefused(t, l.patchPod(pod, unlabeled), fmt.Sprintf("refuses to relabel pod %q", pod.Name), "fewer pods available than its floor")
-		wantRefused(t, l.patchPod(pod, criterionNone), fmt.Sprintf("refuses to relabel pod %q", pod.Name))
-		wantRefused(t, l.client.Delete(t.Context(), pod), "refuses to remove pod")
+		wantDenied(t, l.patchPod(pod, unlabeled), fmt.Sprintf("refuses to relabel pod %q", pod.Name), "fewer pods available than its floor")
+		wantDenied(t, l.patchPod(pod, criterionNone), fmt.Sprintf("refuses to relabel pod %q", pod.Name))
+		wantDenied(t, l.client.Delete(t.Context(), pod), "refuses to remove pod")
 	}
 	l.wantReserved("web", 2)
 	if left := l.remaining(); left != 3 {
@@ -77,12 +77,12 @@ func TestRelabelThroughStatusIsReserved(t *testing.T) {
 				t.Errorf("%s of pod %s was changed, want a denial", claim, pod.Name)
 				continue
 			}
-			wantRefused(t, err, fmt.Sprintf("refuses to relabel pod %q", pod.Name), "fewer pods available than its floor")
+			wantDenied(t, err, fmt.Sprintf("refuses to relabel pod %q", pod.Name), "fewer pods available than its floor")
 		}
 	}
 	updated := pods[1].DeepCopy()
 	updated.Labels = nil
-	wantRefused(t, l.client.Status().Update(t.Context(), updated), "refuses to relabel pod")
+	wantDenied(t, l.client.Status().Update(t.Context(), updated), "refuses to relabel pod")
 	l.wantReserved("web", 1)
 	if left := l.remaining(); left != 3 {
 		t.Errorf("%d pods are left, want the floor of 3", left)
@@ -277,8 +277,8 @@ func TestRelabelNeedsAllProtectorsThatLoseThePod(t *testing.T) {
 	pod := l.pod("web-0", func(p *corev1.Pod) { p.Labels["tier"] = "front" })
 	other := l.pod("web-1", func(p *corev1.Pod) { p.Labels["tier"] = "front" })
 	l.serve().guard()
-	wantRefused(t, l.patchPod(pod, unlabeled), "PodProtector "+l.namespace+"/b", "floor 5", "available 5")
-	wantRefused(t, l.patchPod(pod, `{"metadata":{"labels":{"tier":null}}}`), "PodProtector "+l.namespace+"/c")
+	wantDenied(t, l.patchPod(pod, unlabeled), "PodProtector "+l.namespace+"/b", "floor 5", "available 5")
+	wantDenied(t, l.patchPod(pod, `{"metadata":{"labels":{"tier":null}}}`), "PodProtector "+l.namespace+"/c")
 	for _, name := range []string{"a", "b", "c"} {
 		l.wantReserved(name, 0)
 	}
@@ -302,7 +302,7 @@ func TestForcedAndDryRelabels(t *testing.T) {
 	dry := func(pod *corev1.Pod) error {
 		return l.client.Patch(t.Context(), pod.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(unlabeled)), client.DryRunAll)
 	}
-	wantRefused(t, dry(spare), "refuses to relabel")
+	wantDenied(t, dry(spare), "refuses to relabel")
 	if err := dry(forced); err != nil {
 		t.Error(err)
 	}
@@ -311,5 +311,5 @@ func TestForcedAndDryRelabels(t *testing.T) {
 		t.Errorf("break-glass relabel: %v, want it admitted", err)
 	}
 	l.wantReserved("web", 1)
-	wantRefused(t, l.patchPod(spare, unlabeled), "removals under way 1")
+	wantDenied(t, l.patchPod(spare, unlabeled), "removals under way 1")
 }

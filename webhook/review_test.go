@@ -155,7 +155,7 @@ func TestUnknownCellIsForbidden(t *testing.T) {
 	}
 }
 
-func TestMalformedReviewsAreRefused(t *testing.T) {
+func TestMalformedReviewsAreDenied(t *testing.T) {
 	l := newFixture(t)
 	l.protect("web", 5, 5)
 	pod := l.pod("web-0")

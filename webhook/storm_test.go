@@ -97,7 +97,7 @@ func (l *fixture) writeStatusRepeatedly(ctx context.Context, name string) {
 	}
 }
 
-func TestRefusalStormMakesOneEvent(t *testing.T) {
+func TestDenialStormMakesOneEvent(t *testing.T) {
 	l := newFixture(t)
 	l.protect("web", 10, 10)
 	pods := l.pods(10)
@@ -128,7 +128,7 @@ func TestReturnedBudgetIsUsable(t *testing.T) {
 	l.protect("web", 2, 2)
 	pod := l.pod("web-0")
 	l.serve().guard()
-	wantRefused(t, deletion(l, pod))
+	wantDenied(t, deletion(l, pod))
 	l.eventually(func() string {
 		p := l.protector("web")
 		p.Status.Cells[0].Aggregation.CountedReplicas = 3

@@ -60,17 +60,17 @@ func TestMinReadySecondsDeterminesCharge(t *testing.T) {
 		p.Status.Conditions[0].LastTransitionTime = metav1.NewTime(time.Now().Add(-2 * time.Hour))
 	})
 	l.serve().guard()
-	wantRefused(t, deletion(l, old), "floor 1", "available 1")
+	wantDenied(t, deletion(l, old), "floor 1", "available 1")
 }
 
 // Clients recognize by the cause that a budget refused an eviction. API servers pass the cause on.
-func TestRefusedEvictionHasDisruptionBudgetCause(t *testing.T) {
+func TestDeniedEvictionHasDisruptionBudgetCause(t *testing.T) {
 	l := newFixture(t)
 	l.protect("web", 1, 1)
 	pod := l.pod("web-0")
 	l.serve().guard()
 	err := eviction(l, pod)
-	wantRefused(t, err, "floor 1", "available 1")
+	wantDenied(t, err, "floor 1", "available 1")
 	cause, ok := apierrors.StatusCause(err, policyv1.DisruptionBudgetCause)
 	if !ok || !strings.Contains(cause.Message, "/web needs 1 available pod and has 1") {
 		t.Errorf("the refusal of an eviction has the cause %+v (%t), want that of a disruption budget: %#v", cause, ok, err)
@@ -179,7 +179,7 @@ func TestExemptNamespaceLabel(t *testing.T) {
 	l.protect("web", 1, 1)
 	pod := l.pod("web-0")
 	l.serve().guard()
-	wantRefused(t, deletion(l, pod))
+	wantDenied(t, deletion(l, pod))
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: l.namespace}}
 	patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"`+v1alpha1.LabelExempt+`":"true"}}}`))
 	if err := l.client.Patch(t.Context(), namespace, patch); err != nil {
@@ -194,7 +194,7 @@ func TestExemptNamespaceLabel(t *testing.T) {
 	l.wantReserved("web", 0)
 }
 
-func TestUncountedProtectorRefuses(t *testing.T) {
+func TestUncountedProtectorDenies(t *testing.T) {
 	for name, remove := range removalMethods() {
 		t.Run(name, func(t *testing.T) {
 			l := newFixture(t)
@@ -204,7 +204,7 @@ func TestUncountedProtectorRefuses(t *testing.T) {
 			// The selector of this protector is empty, so it covers the probes, too.
 			pod := l.pod("web-0")
 			l.serve().guard()
-			wantRefused(t, remove(l, pod), "has never been aggregated in this cell", "check that an aggregator runs for the cell")
+			wantDenied(t, remove(l, pod), "has never been aggregated in this cell", "check that an aggregator runs for the cell")
 		})
 	}
 }
@@ -221,7 +221,7 @@ func TestMaxConcurrentLagBoundsOpenReservations(t *testing.T) {
 		if err := remove(l, pods[1]); err == nil {
 			t.Errorf("a second %s was admitted, want it refused", name)
 		} else {
-			wantRefused(t, err, "as many removals under way as its maxConcurrentLag allows",
+			wantDenied(t, err, "as many removals under way as its maxConcurrentLag allows",
 				"try again when the aggregators have seen them", "removals under way 1")
 		}
 	}

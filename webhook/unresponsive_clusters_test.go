@@ -16,7 +16,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/removal"
 )
 
-func TestUnresponsiveCoreRefusesInTime(t *testing.T) {
+func TestUnresponsiveCoreDeniesInTime(t *testing.T) {
 	l := newFixture(t)
 	l.protect("web", 5, 7)
 	pods := l.pods(2)
@@ -25,7 +25,7 @@ func TestUnresponsiveCoreRefusesInTime(t *testing.T) {
 	core.stall()
 	for _, err := range l.removeAll(deletion, pods) {
 		// The API server's own timeout would not contain this message.
-		wantRefused(t, err, "could not be reserved with PodProtector "+l.namespace+`/web in core cluster "core" (no answer in time)`,
+		wantDenied(t, err, "could not be reserved with PodProtector "+l.namespace+`/web in core cluster "core" (no answer in time)`,
 			"try again, or in an emergency force this pod alone, in this cluster: kubectl breakwater force pod/")
 	}
 	if left := l.remaining(); left != 2 {
@@ -40,8 +40,8 @@ func TestUnresponsiveCoreRefusesInTime(t *testing.T) {
 		}
 		return ""
 	})
-	wantRefused(t, eviction(l, pods[0]), unreachable) // whose pod cannot be read
-	for claim, dryRun := range dryRuns() {            // a dry run gets the answer of the removal (rule 8)
+	wantDenied(t, eviction(l, pods[0]), unreachable) // whose pod cannot be read
+	for claim, dryRun := range dryRuns() {           // a dry run gets the answer of the removal (rule 8)
 		if err := dryRun(l, pods[0]); err == nil || !strings.Contains(err.Error(), unreachable) {
 			t.Errorf("%s ends with %v while the core is silent, want the refusal of a removal", claim, err)
 		}
@@ -80,14 +80,14 @@ func TestDryRunOfAMissingPodNamesTheSilentCore(t *testing.T) {
 	}
 }
 
-func TestUnresponsiveCellRefusesEvictionsInTime(t *testing.T) {
+func TestUnresponsiveCellDeniesEvictionsInTime(t *testing.T) {
 	l := newFixture(t)
 	l.protect("web", 5, 7)
 	pod := l.pod("web-0")
 	cell := l.proxied()
 	r := l.serve(cell.asCell).guard(withTimeout(3))
 	cell.stall()
-	wantRefused(t, eviction(l, pod), `cannot be read from cell "`+l.cell+`"`, v1alpha1.LabelExempt+"=true")
+	wantDenied(t, eviction(l, pod), `cannot be read from cell "`+l.cell+`"`, v1alpha1.LabelExempt+"=true")
 	// A deletion needs no read of the cell.
 	if err := deletion(l, pod); err != nil {
 		t.Errorf("deletion: %v", err)

@@ -71,9 +71,9 @@ func TestInPlaceUpdatesConsumeBudget(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.wantReserved("web", 2)
-	wantRefused(t, l.patchPod(pods[2], newImage), `refuses to update pod "web-2"`, "fewer pods available than its floor")
-	wantRefused(t, l.patchPod(pods[2], `{"spec":{"containers":[{"name":"web","resources":{"requests":{"memory":"2Gi"}}}]}}`, "resize"), `refuses to resize pod "web-2"`)
-	wantRefused(t, l.client.Delete(t.Context(), pods[2]), `refuses to remove pod "web-2"`)
+	wantDenied(t, l.patchPod(pods[2], newImage), `refuses to update pod "web-2"`, "fewer pods available than its floor")
+	wantDenied(t, l.patchPod(pods[2], `{"spec":{"containers":[{"name":"web","resources":{"requests":{"memory":"2Gi"}}}]}}`, "resize"), `refuses to resize pod "web-2"`)
+	wantDenied(t, l.client.Delete(t.Context(), pods[2]), `refuses to remove pod "web-2"`)
 	if err := l.patchPod(pods[0], `{"spec":{"containers":[{"name":"web","image":"web:3"}]}}`); err != nil {
 		t.Errorf("second update of a charged pod: %v, want it admitted", err)
 	}
@@ -94,7 +94,7 @@ func TestUpdatesPassWithoutOperationUpdate(t *testing.T) {
 	if err := l.patchPod(pods[0], newImage); err != nil {
 		t.Error(err)
 	}
-	wantRefused(t, l.client.Delete(t.Context(), pods[0]), "fewer pods available than its floor")
+	wantDenied(t, l.client.Delete(t.Context(), pods[0]), "fewer pods available than its floor")
 }
 
 func TestDeletesPassWithOnlyOperationUpdate(t *testing.T) {
@@ -104,7 +104,7 @@ func TestDeletesPassWithOnlyOperationUpdate(t *testing.T) {
 	})
 	pods := l.pods(5)
 	l.serve().guard()
-	wantRefused(t, l.patchPod(pods[0], newImage), "fewer pods available than its floor")
+	wantDenied(t, l.patchPod(pods[0], newImage), "fewer pods available than its floor")
 	if err := l.client.Delete(t.Context(), pods[0]); err != nil {
 		t.Error(err)
 	}

@@ -195,11 +195,11 @@ func TestDeletedCellWithoutOtherSharesIsDropped(t *testing.T) {
 	}
 }
 
-// refusingUpdate is the cluster of a cell that changes no shares.
-type refusingUpdate struct{ client.Client }
+// denyingUpdate is the cluster of a cell that changes no shares.
+type denyingUpdate struct{ client.Client }
 
 // Update implements client.Writer.
-func (refusingUpdate) Update(context.Context, client.Object, ...client.UpdateOption) error {
+func (denyingUpdate) Update(context.Context, client.Object, ...client.UpdateOption) error {
 	return errors.New("it changes nothing")
 }
 
@@ -212,7 +212,7 @@ func TestEntryOfADeletedCellStaysUntilItsShareIsClosed(t *testing.T) {
 		s.p.Status.Cells[i].Share = nil
 	}
 	s.draining["a"].Store(true)
-	s.keepers["a"].Shares = refusingUpdate{s.shares["a"]}
+	s.keepers["a"].Shares = denyingUpdate{s.shares["a"]}
 	next := s.p.DeepCopy()
 	if _, err := s.stepShare("a", next); err == nil || quota.CellOf(next, "a") == nil {
 		t.Fatalf("the step ends with %v and the entries %+v, want an error, and the entry of a", err, next.Status.Cells)

@@ -166,21 +166,21 @@ func (s *sharedCells) count(cell string, pods int32) {
 	s.p = next
 }
 
-// refusingCreation is the cluster of a cell that creates no shares.
-type refusingCreation struct {
+// denyingCreation is the cluster of a cell that creates no shares.
+type denyingCreation struct {
 	client.Client
 	err error
 }
 
 // Create implements client.Writer.
-func (c refusingCreation) Create(context.Context, client.Object, ...client.CreateOption) error {
+func (c denyingCreation) Create(context.Context, client.Object, ...client.CreateOption) error {
 	return c.err
 }
 
 // A user deletes a namespace in a worker, and with it the share. No share can be created there, and the pods of the namespace die. The core must hear of that,
 // or the other cells rely on pods that do not exist (rule S4).
 func TestPodsThatDieAreCountedWhereNoShareCanBeCreated(t *testing.T) {
-	for claim, refusal := range map[string]error{
+	for claim, denial := range map[string]error{
 		"the namespace is being deleted": &apierrors.StatusError{ErrStatus: metav1.Status{
 			Status: metav1.StatusFailure, Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden,
 			Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}},
@@ -194,7 +194,7 @@ func TestPodsThatDieAreCountedWhereNoShareCanBeCreated(t *testing.T) {
 				t.Fatal(err)
 			}
 			k := s.keepers["a"]
-			k.Shares = refusingCreation{s.shares["a"], refusal}
+			k.Shares = denyingCreation{s.shares["a"], denial}
 			left := int32(pods)
 			for range 5 {
 				left-- // a pod of a dies
@@ -264,7 +264,7 @@ func TestCellWithoutTheNamespaceIsCounted(t *testing.T) {
 	s.p.Status.Cells = append(s.p.Status.Cells, v1alpha1.PodProtectorCell{CellID: "a", Aggregation: v1alpha1.Aggregation{CountedSpec: quota.CountedSpec(&s.p.Spec)}})
 	k := s.keepers["b"]
 	k = &Keeper{
-		Cell: "a", Shares: refusingCreation{fakeShares(), apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "shop")}, Live: k.Live, Version: k.Version,
+		Cell: "a", Shares: denyingCreation{fakeShares(), apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "shop")}, Live: k.Live, Version: k.Version,
 		Current: k.Current, Draining: k.Draining, Log: k.Log, created: true,
 	}
 	before := s.p.DeepCopy()

@@ -182,7 +182,7 @@ func TestCallerTokensIntroducedAndRotatedUnderLoad(t *testing.T) {
 	t.Cleanup(func() { stop(); running.Wait() })
 	l.start(ctx, &running)
 
-	const refused, malformed = http.StatusUnauthorized, http.StatusBadRequest
+	const denied, malformed = http.StatusUnauthorized, http.StatusBadRequest
 	eventually(t, "a key", func() string {
 		if len(l.secret().Data["current"]) == 0 {
 			return "there is none"
@@ -204,7 +204,7 @@ func TestCallerTokensIntroducedAndRotatedUnderLoad(t *testing.T) {
 		return ""
 	})
 	eventually(t, "the requirement", func() string {
-		if got := l.statusCode(webhookconfig.RemovalPath(l.namespace)); got != refused {
+		if got := l.statusCode(webhookconfig.RemovalPath(l.namespace)); got != denied {
 			return fmt.Sprintf("status %d for a caller without a token", got)
 		}
 		return ""
@@ -233,7 +233,7 @@ func TestCallerTokensIntroducedAndRotatedUnderLoad(t *testing.T) {
 		return ""
 	})
 	eventually(t, "the end of the first key", func() string {
-		if got := l.statusCode(webhookconfig.CallerPath(webhookconfig.CallerToken(first, l.scope()), webhookconfig.RemovalPath(l.namespace))); got != refused {
+		if got := l.statusCode(webhookconfig.CallerPath(webhookconfig.CallerToken(first, l.scope()), webhookconfig.RemovalPath(l.namespace))); got != denied {
 			return fmt.Sprintf("status %d for a caller with a token of the replaced key", got)
 		}
 		return ""

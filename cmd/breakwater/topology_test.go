@@ -23,7 +23,7 @@ func TestFlagsOfCells(t *testing.T) {
 	}
 	for claim, test := range map[string]struct {
 		arguments []string
-		refusal   string
+		denial    string
 		words     []string
 	}{
 		"all cells and one cell":                {[]string{"aggregator", "--all-cells", "--cell", "a"}, "omit --cell", nil},
@@ -81,8 +81,8 @@ func TestFlagsOfCells(t *testing.T) {
 	} {
 		t.Run(claim, func(t *testing.T) {
 			output, err := commandOutput(t, test.arguments...)
-			if test.refusal != "" && (err == nil || !strings.Contains(err.Error(), test.refusal)) || test.refusal == "" && err != nil {
-				t.Fatalf("error %v, want %q", err, test.refusal)
+			if test.denial != "" && (err == nil || !strings.Contains(err.Error(), test.denial)) || test.denial == "" && err != nil {
+				t.Fatalf("error %v, want %q", err, test.denial)
 			}
 			for _, word := range test.words {
 				if !strings.Contains(output, word) {

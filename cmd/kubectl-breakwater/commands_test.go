@@ -178,7 +178,7 @@ func TestStatusOfANamespace(t *testing.T) {
 	wantWords(t, h.mustRun("status"), "ok; stale: "+h.cell)
 	var list struct{ Protectors []status.Protector }
 	h.must(json.Unmarshal([]byte(h.mustRun("status", "-o", "json")), &list))
-	if len(list.Protectors) != 4 || list.Protectors[0].Name != "busy" || list.Protectors[0].Refuses != "NoBudget" || !list.Protectors[0].Cells[0].Stale {
+	if len(list.Protectors) != 4 || list.Protectors[0].Name != "busy" || list.Protectors[0].Denies != "NoBudget" || !list.Protectors[0].Cells[0].Stale {
 		t.Errorf("%+v", list)
 	}
 	var again struct{ Protectors []status.Protector }

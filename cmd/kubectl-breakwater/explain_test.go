@@ -156,7 +156,7 @@ func TestExplainWithUnreadableWebhooks(t *testing.T) {
 		"no webhook: no ValidatingWebhookConfiguration of this cluster calls /cells/c/validate")
 }
 
-func TestExplainNamesTheShareThatRefuses(t *testing.T) {
+func TestExplainNamesTheShareThatDenies(t *testing.T) {
 	b := newExplainFixture(t, nil)
 	b.pod("web-0", "node-1", 0, nil)
 	b.protect(8, 6, "c")

@@ -43,8 +43,8 @@ func TestReleasePendingAsksAtATerminal(t *testing.T) {
 			if asked := strings.Contains(out.String(), question); asked != c.asked {
 				t.Errorf("confirmation requested: %v, want %v\n%s", asked, c.asked, out.String())
 			}
-			if refused := c.asked && !c.confirmed; (err != nil) != refused {
-				t.Errorf("error %v, want an error: %v", err, refused)
+			if denied := c.asked && !c.confirmed; (err != nil) != denied {
+				t.Errorf("error %v, want an error: %v", err, denied)
 			}
 			if confirmed := h.confirmed("web") != ""; confirmed != c.confirmed {
 				t.Errorf("protector confirmed: %v, want %v\n%s", confirmed, c.confirmed, out.String())

@@ -66,7 +66,7 @@ func NewMetrics(registry prometheus.Registerer, slots *ownership.Slots) *Metrics
 	for _, kind := range AllKinds() {
 		m.gauge(protected, kind.Kind).Set(0)
 	}
-	for _, result := range []outcome{nameTaken, refused} {
+	for _, result := range []outcome{nameTaken, denied} {
 		m.gauge(result, "").Set(0)
 	}
 	return m
@@ -110,7 +110,7 @@ func (m *Metrics) gauge(result outcome, kind string) prometheus.Gauge {
 		return m.vanished
 	case retained:
 		return m.retained
-	case nameTaken, refused:
+	case nameTaken, denied:
 		return m.unprotected.WithLabelValues(string(result))
 	default:
 		return nil

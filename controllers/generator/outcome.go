@@ -30,7 +30,7 @@ const (
 	// nameTaken: a protector that was not generated has the name.
 	nameTaken outcome = "NameTaken"
 	// refused: the source requests a protector that cannot be created.
-	refused outcome = "Refused"
+	denied outcome = "Refused"
 	// outdated: the API server has a newer state than the cache. Usually an event follows. The generator also looks again in case it does
 	// not.
 	outdated outcome = "Outdated"

@@ -57,7 +57,7 @@ func (p *protection) protect(
 	case err != nil && choice.Verdict == policy.Retain:
 		return p.retainProtectors(ctx, protectors, choice)
 	case err != nil:
-		return p.reportRefusal(source, err)
+		return p.reportDenial(source, err)
 	}
 	if result, err := p.checkNames(ref, source, protectors, wanted); err != nil {
 		return result, err
@@ -73,7 +73,7 @@ func (p *protection) protect(
 	for i := range wanted {
 		addMistakes(&wanted[i], mistakes)
 		protectorOutcome, err := p.ensureProtector(ctx, ref, source, findByName(protectors, wanted[i].Object.Name), wanted[i], choice)
-		if err != nil || protectorOutcome == refused {
+		if err != nil || protectorOutcome == denied {
 			return protectorOutcome, err
 		}
 		if protectorOutcome == outdated {
@@ -111,7 +111,7 @@ func (p *protection) ensureProtector(
 	case errors.Is(err, errOutdated):
 		return outdated, nil
 	case isInvalidSpec(err):
-		return p.reportRefusal(source, err)
+		return p.reportDenial(source, err)
 	case apierrors.IsConflict(err):
 		p.retries.retryAfter(ref, time.Second) // the watch ignores changes of the status, so that no event may follow
 		return outdated, nil
@@ -184,7 +184,7 @@ func (p *protection) create(
 	}
 	p.markPossiblyRestored(source, wanted.Object)
 	if err := p.applier.create(ctx, wanted); isInvalidSpec(err) {
-		return p.reportRefusal(source, err)
+		return p.reportDenial(source, err)
 	} else if err != nil {
 		return classifyWriteError(err, "create the PodProtector")
 	}
@@ -203,12 +203,12 @@ func (p *protection) markPossiblyRestored(source client.Object, wanted *v1alpha1
 	}
 }
 
-// reportRefusal reports to the owner of a source that it requests a protector that cannot be created. Only a change of the source, or of its
+// reportDenial reports to the owner of a source that it requests a protector that cannot be created. Only a change of the source, or of its
 // policy, can fix that, so a retry is pointless.
-func (p *protection) reportRefusal(source client.Object, reason error) (outcome, error) {
-	p.events.Eventf(source, nil, corev1.EventTypeWarning, string(refused), "Protect", "%s",
+func (p *protection) reportDenial(source client.Object, reason error) (outcome, error) {
+	p.events.Eventf(source, nil, corev1.EventTypeWarning, string(denied), "Protect", "%s",
 		clusters.EventNote("The PodProtector of this workload cannot be applied: "+reason.Error()))
-	return refused, reconcile.TerminalError(fmt.Errorf("PodProtector cannot be applied: %w", reason))
+	return denied, reconcile.TerminalError(fmt.Errorf("PodProtector cannot be applied: %w", reason))
 }
 
 // checkNames rejects names whose protectors were not generated; those stay as they are.

@@ -52,7 +52,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, ref policy.Ref) (reconcile.R
 	defer span.End()
 	result, err := r.reconcileSource(ctx, ref)
 	recordResult(span, ref, result, err)
-	if result == refused && !isBuiltIn(ref) {
+	if result == denied && !isBuiltIn(ref) {
 		log.FromContext(ctx).Error(err, "Failed to apply PodProtector; retrying later", "after", refusedRetry)
 		return reconcile.Result{RequeueAfter: refusedRetry}, nil
 	}

@@ -248,7 +248,7 @@ func TestLightPassReadsNoBalancedObjects(t *testing.T) {
 
 // Where an API server rejects the selector of a light pass, or does not return the number of objects, the pass is whole.
 func TestPassIsFullWhenLightIsImpossible(t *testing.T) {
-	for claim, refuse := range map[string]func(*metav1.PartialObjectMetadataList, metav1.ListOptions) error{
+	for claim, deny := range map[string]func(*metav1.PartialObjectMetadataList, metav1.ListOptions) error{
 		"the API server rejects the selector": func(_ *metav1.PartialObjectMetadataList, options metav1.ListOptions) error {
 			if options.LabelSelector != "" {
 				return apierrors.NewRequestEntityTooLargeError("too long")
@@ -272,7 +272,7 @@ func TestPassIsFullWhenLightIsImpossible(t *testing.T) {
 				t.Fatal(err, w.logBeforeViolation())
 			}
 			lights, done := w.lightPasses(), sumOfSeries(w.metrics, "breakwater_ring_passes_total", ringName, passDone)
-			w.rejectList = refuse
+			w.rejectList = deny
 			if err := w.run(p, time.Hour, func() bool {
 				return sumOfSeries(w.metrics, "breakwater_ring_passes_total", ringName, passDone) > done+1
 			}); err != nil {

@@ -66,7 +66,7 @@ func TestCoreUnreachable(t *testing.T) {
 		end := v.startAttack()
 		l.expectDenialsInAllCells("the removal could not be reserved with PodProtector", "/web", `core cluster "`,
 			"try again, or in an emergency force this pod alone, in this cluster: kubectl breakwater force pod/")
-		if got := end().Counts(); got.Refused == 0 || got.Admitted > 0 {
+		if got := end().Counts(); got.Denied == 0 || got.Admitted > 0 {
 			l.Errorf("removals without a core: %+v", got)
 		}
 		for _, pod := range l.ExistingPods(l.Cells[0])[:2] {

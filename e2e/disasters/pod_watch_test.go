@@ -100,7 +100,7 @@ func (v *podWatch) waitForExhaustedBudget(protector string) {
 	v.waitForDenials(protector, fmt.Sprintf("floor %d, available %d, removals under way 0", v.floor, v.floor))
 	counts := end().Counts()
 	v.Logf("removals: %+v", counts)
-	if counts.Refused == 0 {
+	if counts.Denied == 0 {
 		v.Errorf("got %+v, want denials", counts)
 	}
 }

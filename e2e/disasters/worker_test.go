@@ -62,7 +62,7 @@ func TestWorkerDataPlaneLost(t *testing.T) {
 		for _, evict := range []bool{false, true} {
 			l.waitForDenial(0, evict, "/web", "floor 4, available 4")
 		}
-		if got := end().Counts(); got.Refused == 0 || got.Admitted > 0 {
+		if got := end().Counts(); got.Denied == 0 || got.Admitted > 0 {
 			l.Errorf("removals in the remaining cell: %+v", got)
 		}
 

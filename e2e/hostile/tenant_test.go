@@ -53,16 +53,16 @@ func TestTenant(t *testing.T) {
 		// removing returns an attack on each pod of both cells. It must leave as many pods as the floor.
 		removing := func(attempt string, try func(of *kubernetes.Clientset, pod *corev1.Pod) error) attack {
 			return attack{attempt, func() (string, bool) {
-				refused := 0
+				denied := 0
 				for _, cell := range l.Cells {
 					for _, pod := range l.ExistingPods(cell) {
 						if err := try(tenant[cell.Name], &pod); err != nil {
-							refused++
+							denied++
 						}
 					}
 				}
 				left := l.CountExistingPods()
-				return fmt.Sprintf("%d attempts refused, %d pods left of the floor of %d", refused, left, floor), refused > 0 && left == floor
+				return fmt.Sprintf("%d attempts refused, %d pods left of the floor of %d", denied, left, floor), denied > 0 && left == floor
 			}}
 		}
 		patch := func(pod, body string) error {

@@ -122,7 +122,7 @@ func (s *kindFixture) waitForWebhooks() {
 	here.CreateBarePods(here.Application(len(here.Cells)))
 	for _, cell := range here.Cells {
 		here.Eventually(func() string {
-			if err := here.dryRunRemoval(cell); storm.OutcomeOf(err) != storm.Refused {
+			if err := here.dryRunRemoval(cell); storm.OutcomeOf(err) != storm.Denied {
 				return fmt.Sprintf("the API server of cell %s does not call the webhook: %v", cell.Name, err)
 			}
 			return ""

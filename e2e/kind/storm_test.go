@@ -92,7 +92,7 @@ func roundedSince(began time.Time) time.Duration {
 
 func subtractCounts(all, before storm.Counts) storm.Counts {
 	return storm.Counts{
-		Attempted: all.Attempted - before.Attempted, Admitted: all.Admitted - before.Admitted, Refused: all.Refused - before.Refused,
+		Attempted: all.Attempted - before.Attempted, Admitted: all.Admitted - before.Admitted, Denied: all.Denied - before.Denied,
 		Missed: all.Missed - before.Missed, Failed: all.Failed - before.Failed,
 	}
 }

@@ -61,7 +61,7 @@ func (s *kindFixture) runReplacementStorm(fault func(load *storm.Storm)) {
 	if example, ok := load.Example(storm.Failed); ok {
 		s.Logf("got an error that is not a verdict: %s", example)
 	}
-	if load.Counts().Refused == 0 {
+	if load.Counts().Denied == 0 {
 		s.Error("got no denials in the storm")
 	}
 	back, cancel := context.WithTimeout(s.Context(), waitTimeout)

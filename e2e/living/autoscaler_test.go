@@ -27,8 +27,8 @@ type nodeAutoscaler struct {
 	node  string
 	pause time.Duration
 
-	mu      sync.Mutex
-	refused []error
+	mu     sync.Mutex
+	denied []error
 }
 
 const attempts = 12
@@ -70,7 +70,7 @@ func (a *nodeAutoscaler) evict(ctx context.Context, pod corev1.Pod) bool {
 			return true
 		}
 		a.mu.Lock()
-		a.refused = append(a.refused, err)
+		a.denied = append(a.denied, err)
 		a.mu.Unlock()
 		select {
 		case <-pace.C:
@@ -93,10 +93,10 @@ func TestEvictionLoop(t *testing.T) {
 		node := createPodsOnNode(l, 2, 2)
 		k := startFloorWatch(l, 4, 4)
 		a := &nodeAutoscaler{fixture: l, cell: here(l), node: node, pause: 20 * time.Millisecond}
-		if left := a.scaleDown(l.Context()); len(left) != 2 || len(a.refused) != 2*attempts {
-			l.Errorf("the autoscaler stopped with %q left after %d denials, want both pods after %d", left, len(a.refused), 2*attempts)
+		if left := a.scaleDown(l.Context()); len(left) != 2 || len(a.denied) != 2*attempts {
+			l.Errorf("the autoscaler stopped with %q left after %d denials, want both pods after %d", left, len(a.denied), 2*attempts)
 		}
-		for _, err := range a.refused {
+		for _, err := range a.denied {
 			l.ExpectDenial(err, "floor 4, available 4, removals under way 0")
 		}
 		k.expectNoRemoval()
@@ -106,7 +106,7 @@ func TestEvictionLoop(t *testing.T) {
 		a.pause = 500 * time.Millisecond
 		l.Eventually(func() string { // its next loops
 			if left := a.scaleDown(l.Context()); len(left) > 0 {
-				return fmt.Sprintf("%q remain: %v", left, a.refused[len(a.refused)-1])
+				return fmt.Sprintf("%q remain: %v", left, a.denied[len(a.denied)-1])
 			}
 			return ""
 		})

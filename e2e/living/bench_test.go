@@ -133,7 +133,7 @@ func callerScenarios() []callerScenario {
 			a := &nodeAutoscaler{fixture: l, cell: here(l), node: createPodsOnNode(l, 8, 32), pause: 10 * time.Second}
 			return func() {
 				if left := a.scaleDown(l.Context()); len(left) > 0 {
-					l.Fatalf("%q remain: %v", left, a.refused)
+					l.Fatalf("%q remain: %v", left, a.denied)
 				}
 			}
 		}},

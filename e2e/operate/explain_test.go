@@ -260,7 +260,7 @@ func TestDrainPlan(t *testing.T) {
 		output, _ := runPlugin(l, cell, append([]string{"drain-plan", "--force", "--ignore-daemonsets", "--parallel", "-o", "json"}, nodes...)...)
 		plan := struct {
 			Waves   []struct{ Pods []string }
-			Blocked []waves.Refusal
+			Blocked []waves.Denial
 		}{}
 		l.Must(json.Unmarshal([]byte(output), &plan))
 		planned := 0

@@ -71,8 +71,8 @@ func (n *night) kubectlDelete(arguments ...string) (output string, code int) {
 	return output, code
 }
 
-// deleteUntilRefused deletes a pod until the refusal has a reason, and returns the number of refusals. Each of them must have code 429.
-func (n *night) deleteUntilRefused(reason string) (refused int) {
+// deleteUntilDenied deletes a pod until the refusal has a reason, and returns the number of refusals. Each of them must have code 429.
+func (n *night) deleteUntilDenied(reason string) (denied int) {
 	n.Helper()
 	n.Eventually(func() string {
 		output, code := n.kubectlDelete()
@@ -80,12 +80,12 @@ func (n *night) deleteUntilRefused(reason string) (refused int) {
 		if n.Failed() {
 			n.FailNow()
 		}
-		if refused++; !strings.Contains(output, reason) {
+		if denied++; !strings.Contains(output, reason) {
 			return output
 		}
 		return ""
 	})
-	return refused
+	return denied
 }
 
 // guardedColumn returns what kubectl get cells shows of the cell in its column Guarded.

@@ -62,17 +62,17 @@ func (n *night) freezeCore() {
 	thaw := n.onceAtEnd(func() { n.Must(core.Thaw(federation.APIServer)) })
 
 	const silent = `core cluster "core" has been unreachable since`
-	refused := n.deleteUntilRefused(silent)
+	denied := n.deleteUntilDenied(silent)
 	// Each replica of the webhook finds out by at most one request.
-	if replicas := len(n.Breakwater.WebhookAddresses()); refused > replicas+1 {
-		n.Errorf("%d removals were refused until a refusal named the core, want at most %d", refused, replicas+1)
+	if replicas := len(n.Breakwater.WebhookAddresses()); denied > replicas+1 {
+		n.Errorf("%d removals were refused until a refusal named the core, want at most %d", denied, replicas+1)
 	}
 	for _, arguments := range [][]string{nil, {"--dry-run=server"}, {"--grace-period=0", "--force"}} {
 		output, code := n.kubectlDelete(arguments...)
 		expectOutput(n.fixture, output, code, 1, "Error from server (TooManyRequests)", silent, "PodProtector "+n.Namespace+"/web")
-		refused++
+		denied++
 	}
-	n.expectCodes(before, map[string]int{"429": refused})
+	n.expectCodes(before, map[string]int{"429": denied})
 	if left := n.CountExistingPods(); left != pods {
 		n.Errorf("%d of %d pods remain", left, pods)
 	}
@@ -187,14 +187,14 @@ func (n *night) revokeTokens() {
 	toCore.revoke()
 	toWorker.revoke()
 	const rejected = "its API server does not accept the credentials of the webhook"
-	refused := 0
-	refuse := func(arguments ...string) {
+	denied := 0
+	deny := func(arguments ...string) {
 		output, code := n.kubectlDelete(arguments...)
 		expectOutput(n.fixture, output, code, 1, "Error from server (TooManyRequests)", "could not be reserved with PodProtector "+n.Namespace+"/web", rejected)
-		refused++
+		denied++
 	}
 	for range n.Breakwater.WebhookAddresses() {
-		refuse()
+		deny()
 	}
 	n.Eventually(func() string { // BreakwaterCoreDown is active then
 		if up := n.webhookMetric("breakwater_webhook_core_up", ""); up != 0 {
@@ -202,9 +202,9 @@ func (n *night) revokeTokens() {
 		}
 		return ""
 	})
-	refuse("--dry-run=server")
-	refuse()
-	n.expectCodes(before, map[string]int{"429": refused})
+	deny("--dry-run=server")
+	deny()
+	n.expectCodes(before, map[string]int{"429": denied})
 	output, code := runPlugin(n.fixture, n.cell, "explain", "pod/"+n.pod(), "--ask")
 	expectOutput(n.fixture, output, code, 3, "allowed", "Answer of the API server: denied with code 429", "credentials")
 	unread := `cannot be read from cell "` + n.cell.Name + `": ` + rejected

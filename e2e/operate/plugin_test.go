@@ -140,11 +140,11 @@ func TestOnCallCommandsShowStorm(t *testing.T) {
 		var list struct {
 			Protectors []struct {
 				Available, UnderWay, Budget, Allowed int
-				Refuses                              string
+				Denies                               string
 			}
 		}
 		l.Must(json.Unmarshal([]byte(pluginOutput(l, "status", "web", "-o", "json")), &list))
-		if p := list.Protectors[0]; p.Available != 12 || p.UnderWay != 4 || p.Budget != 0 || p.Allowed != 0 || p.Refuses != "NoBudget" {
+		if p := list.Protectors[0]; p.Available != 12 || p.UnderWay != 4 || p.Budget != 0 || p.Allowed != 0 || p.Denies != "NoBudget" {
 			l.Errorf("%+v", p)
 		}
 		for _, c := range l.Cells {

@@ -50,7 +50,7 @@ func TestRealWorkloadsRecoverStatefulSets(t *testing.T) {
 	}
 	successors := map[string]types.UID{}
 	for _, name := range names {
-		waitForRefusal(l, worker, name)
+		waitForDenial(l, worker, name)
 		successor := newStatefulSet(l, name)
 		l.Must(worker.Create(l.Context(), successor))
 		successors[name] = successor.UID
@@ -105,9 +105,9 @@ func waitForSetFloor(l *e2e.Fixture, name string) {
 	})
 }
 
-// waitForRefusal waits until a StatefulSet does not exist and the garbage collector has deleted pods down to the floor, so that the rest
+// waitForDenial waits until a StatefulSet does not exist and the garbage collector has deleted pods down to the floor, so that the rest
 // still names it.
-func waitForRefusal(l *e2e.Fixture, worker operator, name string) {
+func waitForDenial(l *e2e.Fixture, worker operator, name string) {
 	l.Helper()
 	l.Eventually(func() string {
 		set := newStatefulSet(l, name)

@@ -202,7 +202,7 @@ func (w domainLossStorm) runStorm(l *fixture) {
 			l.Errorf("without %s %d pods of %v remain, want a floor of %d", domain, rest, at, w.floor)
 		}
 	}
-	if counts := load.Counts(); counts.Refused == 0 {
+	if counts := load.Counts(); counts.Denied == 0 {
 		l.Errorf("got %+v, want both denials and removals", counts)
 	}
 	l.Logf("%+v left %v", load.Counts(), at)

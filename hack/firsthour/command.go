@@ -24,7 +24,7 @@ type answer struct {
 	ended  time.Time
 }
 
-func (a answer) refused() bool { return a.status >= http.StatusBadRequest }
+func (a answer) denied() bool { return a.status >= http.StatusBadRequest }
 
 // removal matches the line by which kubectl logs an answer, as of --v=6, if the request is an eviction or the deletion of a pod.
 var removal = regexp.MustCompile(

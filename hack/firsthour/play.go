@@ -82,17 +82,17 @@ func (p *play) install(ctx context.Context) error {
 	}
 	err := wait.PollUntilContextTimeout(ctx, pause, step, true, func(ctx context.Context) (bool, error) {
 		out, err := u.run(ctx, "kubectl", "delete", "pods", "-l", "app=web")
-		p.report.RemovedBeforeRefusal += strings.Count(out, " deleted")
+		p.report.RemovedBeforeDenial += strings.Count(out, " deleted")
 		if err == nil {
 			return false, nil
 		}
 		if !strings.Contains(out, "than its floor") {
 			return false, err
 		}
-		p.report.Refused = 1
+		p.report.Denied = 1
 		return true, nil
 	})
-	p.report.SecondsToRefusal = time.Since(began).Seconds()
+	p.report.SecondsToDenial = time.Since(began).Seconds()
 	p.report.Commands, p.report.ValuesNeeded, p.report.CommandLines = len(u.typed), u.values(), u.lines()
 	return err
 }
@@ -141,7 +141,7 @@ func (p *play) loseWebhook(ctx context.Context) error {
 		return err
 	}
 	for _, a := range p.cluster.removals(ctx, step, "kubectl", "delete", "pods", "--all", "-n", "other", "--wait=false") {
-		if a.refused() {
+		if a.denied() {
 			p.report.UnprotectedDenied++
 		} else {
 			p.report.UnprotectedDeleted++

@@ -18,20 +18,20 @@ type report struct {
 	Commands     int `json:"commands"`
 	// Pages counts the pages of the documentation that have these commands.
 	Pages int `json:"pages_to_refusal"`
-	// Refused counts commands that the webhook refused because of the floor: 1, or 0 if none was.
-	Refused int `json:"refused"`
-	// SecondsToRefusal is the time from the first command to the refusal, with the waits of the commands.
-	SecondsToRefusal float64 `json:"seconds_to_refusal"`
-	// RemovedBeforeRefusal counts the pods of the labeled Deployment that were deleted before the first refusal.
-	RemovedBeforeRefusal int `json:"removed_before_refusal"`
+	// Denied counts commands that the webhook refused because of the floor: 1, or 0 if none was.
+	Denied int `json:"refused"`
+	// SecondsToDenial is the time from the first command to the refusal, with the waits of the commands.
+	SecondsToDenial float64 `json:"seconds_to_refusal"`
+	// RemovedBeforeDenial counts the pods of the labeled Deployment that were deleted before the first refusal.
+	RemovedBeforeDenial int `json:"removed_before_refusal"`
 	// DrainInternalErrorsInOutage counts answers with the status 500 to the evictions of kubectl drain while the core does not answer Breakwater.
 	DrainInternalErrorsInOutage int `json:"drain_internal_errors_in_outage"`
-	// RefusalsInOutage counts all answers of 400 and above to evictions and deletions of pods meanwhile. RefusalMillisecondsInOutage is the 99th
+	// DenialsInOutage counts all answers of 400 and above to evictions and deletions of pods meanwhile. DenialMillisecondsInOutage is the 99th
 	// percentile of the times of those that began after the first refusal: from then on the webhook knows that the core is silent. Those before
-	// it wait for the core, at most FirstRefusalMillisecondsInOutage.
-	RefusalsInOutage                 int   `json:"refusals_in_outage"`
-	FirstRefusalMillisecondsInOutage int64 `json:"first_refusal_ms_in_outage_max"`
-	RefusalMillisecondsInOutage      int64 `json:"refusal_ms_in_outage_p99"`
+	// it wait for the core, at most FirstDenialMillisecondsInOutage.
+	DenialsInOutage                 int   `json:"refusals_in_outage"`
+	FirstDenialMillisecondsInOutage int64 `json:"first_refusal_ms_in_outage_max"`
+	DenialMillisecondsInOutage      int64 `json:"refusal_ms_in_outage_p99"`
 	// AnswersInOutage counts these answers by status.
 	AnswersInOutage map[string]int `json:"answers_in_outage"`
 	// UnprotectedDeleted and UnprotectedDenied count answers to deletions of pods in a namespace without any protector while no webhook runs.
@@ -69,18 +69,18 @@ func (r *report) setOutage(drain, deletions []answer) {
 	for _, a := range all {
 		r.AnswersInOutage[fmt.Sprint(a.status)]++
 		switch {
-		case !a.refused():
+		case !a.denied():
 		case known.IsZero(), a.ended.Add(-a.took).Before(known):
 			first = append(first, a.took)
 		default:
 			later = append(later, a.took)
 		}
-		if a.refused() && known.IsZero() {
+		if a.denied() && known.IsZero() {
 			known = a.ended
 		}
 	}
-	r.RefusalsInOutage, r.FirstRefusalMillisecondsInOutage = len(first)+len(later), percentile(first, 1).Milliseconds()
-	r.RefusalMillisecondsInOutage = percentile(later, 0.99).Milliseconds()
+	r.DenialsInOutage, r.FirstDenialMillisecondsInOutage = len(first)+len(later), percentile(first, 1).Milliseconds()
+	r.DenialMillisecondsInOutage = percentile(later, 0.99).Milliseconds()
 }
 
 // percentile returns the smallest of the times that at least the share q of them does not exceed; 0 if there are none.

@@ -82,7 +82,7 @@ func TestOutageCountsInternalErrorsOfTheDrainOnly(t *testing.T) {
 	drain := []answer{{429, 8 * time.Second, ended(8)}, {internalError, 7 * time.Second, ended(9)}, {internalError, 10 * time.Millisecond, ended(9)}}
 	got.setOutage(drain, []answer{{internalError, 40 * time.Millisecond, ended(10)}, {200, time.Hour, ended(11)}})
 	want := report{
-		DrainInternalErrorsInOutage: 2, RefusalsInOutage: 4, FirstRefusalMillisecondsInOutage: 8000, RefusalMillisecondsInOutage: 40,
+		DrainInternalErrorsInOutage: 2, DenialsInOutage: 4, FirstDenialMillisecondsInOutage: 8000, DenialMillisecondsInOutage: 40,
 		AnswersInOutage: map[string]int{"200": 1, "429": 1, "500": 3},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -28,8 +28,8 @@ func FuzzKubeconfig(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		config, err := parseKubeconfig(raw, "test")
 		if err != nil {
-			refused := (*Problem)(nil)
-			if !errors.As(err, &refused) || refused.Reason != v1alpha1.ReasonKubeconfigInvalid || err.Error() == "" {
+			denied := (*Problem)(nil)
+			if !errors.As(err, &denied) || denied.Reason != v1alpha1.ReasonKubeconfigInvalid || err.Error() == "" {
 				t.Errorf("the error of %q is %q, want one of %s", raw, err, v1alpha1.ReasonKubeconfigInvalid)
 			}
 			return

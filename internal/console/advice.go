@@ -21,9 +21,9 @@ func adviceFor(v *status.Protector, l *listing) []advice {
 			all = append(all, advice{why, command})
 		}
 	}
-	refuses := l.has(stateAtFloor) || l.has(stateBelowFloor) || l.has(stateRefused) || l.has(stateFloorUnknown)
-	add(refuses, "Explain why the removal of a pod is refused, and what would admit it.", "kubectl breakwater explain -n "+v.Namespace+" pod/NAME")
-	add(l.has(stateRefused), "Show which users were refused, and when.", "kubectl breakwater denials -n "+v.Namespace+" --since 1h")
+	denies := l.has(stateAtFloor) || l.has(stateBelowFloor) || l.has(stateDenied) || l.has(stateFloorUnknown)
+	add(denies, "Explain why the removal of a pod is refused, and what would admit it.", "kubectl breakwater explain -n "+v.Namespace+" pod/NAME")
+	add(l.has(stateDenied), "Show which users were refused, and when.", "kubectl breakwater denials -n "+v.Namespace+" --since 1h")
 	add(l.has(stateBelowFloor), "Pods are missing: check their state in each cell.", "kubectl get pods -n "+v.Namespace+" -o wide")
 	add(l.has(stateFloorUnknown), "Set the number of expected pods, or set minAvailable to a number.",
 		"kubectl patch podprotector "+name+` --type merge -p '{"spec":{"expectedReplicas":N}}'`)
@@ -42,7 +42,7 @@ func adviceFor(v *status.Protector, l *listing) []advice {
 	add(l.has(stateNoPods), "Nothing is protected. Compare its selector with the labels of the pods in each cell.",
 		"kubectl get pods -n "+v.Namespace+" --show-labels")
 	add(l.has(stateOverlapping), "Show which other protectors cover the same pods.", "kubectl get podprotectors -n "+v.Namespace)
-	add(refuses, "In an emergency, use break-glass for one pod, in its own cluster: its next removal is admitted and reported.",
+	add(denies, "In an emergency, use break-glass for one pod, in its own cluster: its next removal is admitted and reported.",
 		"kubectl annotate pod -n "+v.Namespace+" NAME "+v1alpha1.AnnotationForceDelete+"=true")
 	return all
 }

@@ -22,7 +22,7 @@ type query struct {
 type totals struct {
 	Protectors int           `json:"protectors"`
 	Pods       int           `json:"availablePods"`
-	Refused    int           `json:"refusedLately"`
+	Denied     int           `json:"refusedLately"`
 	Of         map[state]int `json:"states"`
 }
 
@@ -43,7 +43,7 @@ func fleetOf(rows []row, q query) fleet {
 	for i := range rows {
 		r := &rows[i]
 		f.Totals.Pods += r.Available
-		f.Totals.Refused += r.Refused
+		f.Totals.Denied += r.Denied
 		for _, s := range r.States {
 			f.Totals.Of[s]++
 		}

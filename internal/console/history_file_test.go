@@ -60,7 +60,7 @@ func TestHistorySurvivesRestart(t *testing.T) {
 				continue
 			}
 			count++
-			if n := len(points); n != 3 || points[0].Last.Available != 7 || points[0].Refused != 4 || points[1].Last.Known || points[n-1].Refused != 1 {
+			if n := len(points); n != 3 || points[0].Last.Available != 7 || points[0].Denied != 4 || points[1].Last.Known || points[n-1].Denied != 1 {
 				t.Errorf("points of %s: %+v, want 7 pods and 4 denials, a gap, and one denial", key, points)
 			}
 		}

@@ -176,7 +176,7 @@ func (s *server) protector(v visit) (any, error) {
 	}
 	if body.Events {
 		body.Denials = c.store.denialsOf(key)
-		body.listing = body.withRefusals(body.Denials, now)
+		body.listing = body.withDenials(body.Denials, now)
 	}
 	body.Advice = adviceFor(&body.Protector, &body.listing)
 	s.addTimeline(v, &body, c, key)
@@ -222,7 +222,7 @@ func (s *server) addTimeline(v visit, b *protectorBody, c *core, key types.Names
 	b.Points, b.Since = c.store.historyOf(key, now, shown.length)
 	if !b.Events {
 		for i := range b.Points {
-			b.Points[i].Refused = 0
+			b.Points[i].Denied = 0
 		}
 	}
 	for _, width := range []int{plot.Wide, plot.Medium, plot.Narrow} {

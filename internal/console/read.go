@@ -48,7 +48,7 @@ func (s *store) protectors(seen, denied func(namespace string) bool) []row {
 			continue
 		}
 		if denied(key.Namespace) {
-			r.listing = r.withRefusals(s.denials[key], now)
+			r.listing = r.withDenials(s.denials[key], now)
 		}
 		rows = append(rows, r)
 	}

@@ -186,7 +186,7 @@ func fleetStatus(b fleetBody) string {
 	t := b.Totals
 	text := fmt.Sprintf("%s: %d below their floor, %d at it", printable.Count(t.Protectors, "protector"), t.Of[stateBelowFloor], t.Of[stateAtFloor])
 	if b.Events {
-		text += fmt.Sprintf(", %d with recently refused removals", t.Of[stateRefused])
+		text += fmt.Sprintf(", %d with recently refused removals", t.Of[stateDenied])
 	}
 	return text + "."
 }

@@ -20,7 +20,7 @@ const (
 	stateAboveExpected state = "above-expected"
 	stateVanished      state = "vanished" // its workload was deleted without a release
 	stateRestored      state = "restored"
-	stateRefused       state = "refused"  // removals were denied recently
+	stateDenied        state = "refused"  // removals were denied recently
 	stateAtFloor       state = "at-floor" // no removal would be admitted
 	stateSpread        state = "spread"
 	stateOverlapping   state = "overlapping"
@@ -56,7 +56,7 @@ func stateRules() []stateRule {
 		{stateAboveExpected, "more pods than expected", func(v *status.Protector) bool { return v.AboveExpected > 0 }},
 		{stateVanished, "target vanished", condition(v1alpha1.ConditionTargetResolved, "False")},
 		{stateRestored, "restored", func(v *status.Protector) bool { return v.Restored }},
-		{stateRefused, "recently refused", func(*status.Protector) bool { return false }}, // listing.withRefusals adds it
+		{stateDenied, "recently refused", func(*status.Protector) bool { return false }}, // listing.withRefusals adds it
 		gap(stateNoPods, status.GapNoPods),
 		gap(stateGuardUnknown, status.GapGuardUnknown),
 		gap(stateMisspelt, status.GapMisspelt),
@@ -105,9 +105,9 @@ type listing struct {
 	// CoreUnreachable reports whether the core is unreachable: the last known data are shown.
 	CoreUnreachable bool    `json:"coreUnreachable,omitempty"`
 	States          []state `json:"states"`
-	// Refused is the number of recently denied removals that are known. LastRefused is the time of the last one.
-	Refused     int        `json:"refusedLately"`
-	LastRefused *time.Time `json:"lastRefused,omitempty"`
+	// Denied is the number of recently denied removals that are known. LastDenied is the time of the last one.
+	Denied     int        `json:"refusedLately"`
+	LastDenied *time.Time `json:"lastRefused,omitempty"`
 }
 
 // row is the short view of a protector.
@@ -167,21 +167,21 @@ func (r *row) ID() string { return objectID(r.Core, r.Namespace, r.Name) }
 
 func (l *listing) has(s state) bool { return slices.Contains(l.States, s) }
 
-// withRefusals returns the listing with the recent denials added.
-func (l listing) withRefusals(denials []denial.Denial, now time.Time) listing {
+// withDenials returns the listing with the recent denials added.
+func (l listing) withDenials(denials []denial.Denial, now time.Time) listing {
 	for i := range denials {
 		d := &denials[i]
 		if d.Forced || now.Sub(d.Last) >= recentWindow {
 			continue
 		}
-		l.Refused += d.Count
-		if l.LastRefused == nil || d.Last.After(*l.LastRefused) {
-			l.LastRefused = &d.Last
+		l.Denied += d.Count
+		if l.LastDenied == nil || d.Last.After(*l.LastDenied) {
+			l.LastDenied = &d.Last
 		}
 	}
-	if l.Refused > 0 && !l.has(stateRefused) {
+	if l.Denied > 0 && !l.has(stateDenied) {
 		order := states()
-		l.States = append(slices.Clone(l.States), stateRefused)
+		l.States = append(slices.Clone(l.States), stateDenied)
 		slices.SortFunc(l.States, func(a, b state) int { return slices.Index(order, a) - slices.Index(order, b) })
 	}
 	return l

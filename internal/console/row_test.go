@@ -128,8 +128,8 @@ func TestRecentDenialsAreAState(t *testing.T) {
 	denials := []denial.Denial{
 		{Last: now.Add(-time.Minute), Count: 3}, {Last: now.Add(-2 * time.Minute), Count: 5, Forced: true}, {Last: now.Add(-recentWindow), Count: 7},
 	}
-	got := rowFor(protector(10, 10, 0), 0).withRefusals(denials, now)
-	if got.Refused != 3 || !got.LastRefused.Equal(now.Add(-time.Minute)) || !cmp.Equal(got.States, []state{stateRefused, stateAtFloor}) {
+	got := rowFor(protector(10, 10, 0), 0).withDenials(denials, now)
+	if got.Denied != 3 || !got.LastDenied.Equal(now.Add(-time.Minute)) || !cmp.Equal(got.States, []state{stateDenied, stateAtFloor}) {
 		t.Errorf("%+v", got)
 	}
 }

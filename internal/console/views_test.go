@@ -79,15 +79,15 @@ func TestPagesShowWhatVisitorMayList(t *testing.T) {
 // wantData checks that the JSON API shows the same as the page.
 func wantData(s *testConsole, path, some, denied string) {
 	s.Helper()
-	for token, refused := range map[string]int{some: 0, denied: 8} {
+	for token, want := range map[string]int{some: 0, denied: 8} {
 		_, body, header := s.get("/api"+path, token)
 		got := protectorBody{}
 		s.must(json.Unmarshal([]byte(body), &got))
 		marks := 0
 		for _, p := range got.Points {
-			marks += int(p.Refused)
+			marks += int(p.Denied)
 		}
-		if got.Available != 12 || *got.Floor.Pods != 10 || got.Allowed != 2 || got.Refused != refused || marks != refused || header.Get("Content-Type") != "application/json" {
+		if got.Available != 12 || *got.Floor.Pods != 10 || got.Allowed != 2 || got.Denied != want || marks != want || header.Get("Content-Type") != "application/json" {
 			s.Errorf("%+v of %s", got, header)
 		}
 	}
@@ -324,7 +324,7 @@ func TestFleetIsPaged(t *testing.T) {
 	}
 	every := func(string) bool { return true }
 	f := fleetOf(store.protectors(every, every), query{Page: 200})
-	if f.Totals.Protectors != 10_000 || len(f.Rows) != pageSize || f.Pages != 200 || f.Totals.Refused != 30_000 {
+	if f.Totals.Protectors != 10_000 || len(f.Rows) != pageSize || f.Pages != 200 || f.Totals.Denied != 30_000 {
 		t.Errorf("%d rows, %d pages, %+v", len(f.Rows), f.Pages, f.Totals)
 	}
 	f = fleetOf(store.protectors(func(n string) bool { return n == "nb" }, every), query{Text: "web-27ns", Page: 9})
@@ -359,7 +359,7 @@ func TestEventSeriesIsCountedOnce(t *testing.T) {
 	points, _ := store.historyOf(key, time.Now(), time.Minute)
 	total := 0
 	for _, p := range points {
-		total += int(p.Refused)
+		total += int(p.Denied)
 	}
 	if total != 9 || len(store.denialsOf(key)) != 1 {
 		t.Errorf("timeline has %d denied removals, denials %+v", total, store.denialsOf(key))

@@ -85,14 +85,14 @@ func Run(ctx context.Context, o Options) error {
 		(&registrar{guard: g, own: own, kubelet: kubelet, retention: o.Retention}).run,
 		func(ctx context.Context) { g.findLost(ctx, kubelet) },
 		(&ending{guard: g, records: r, kubelet: kubelet, retention: o.Retention}).run,
-		(&reporter{guard: g, kubelet: kubelet, otherCluster: forKubelet.Refusal}).run,
+		(&reporter{guard: g, kubelet: kubelet, otherCluster: forKubelet.Denial}).run,
 		g.keepRunningTime,
 		s.keepTrying,
 	} {
 		running.Go(func() { run(ctx) })
 	}
 	if o.MetricsListen != "" {
-		running.Go(func() { serveMetrics(ctx, o.MetricsListen, g.metrics.handler(g, forKubelet.Refusal), o.Log) })
+		running.Go(func() { serveMetrics(ctx, o.MetricsListen, g.metrics.handler(g, forKubelet.Denial), o.Log) })
 	}
 	return serve(ctx, o, config, newProxy(g, kubeconfig.Server, forKubelet))
 }

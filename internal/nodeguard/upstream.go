@@ -101,7 +101,7 @@ type Upstream struct {
 	failedAt time.Time
 
 	// refusal is why the last connection was refused as one to another cluster; empty if it was not.
-	refusal atomic.Pointer[string]
+	denial atomic.Pointer[string]
 }
 
 const (
@@ -183,11 +183,11 @@ func (u *Upstream) connect(ctx context.Context) (*http.ClientConn, error) {
 		return nil, fmt.Errorf("connect to the API server: %w", err)
 	}
 	err = u.identity(ctx, c)
-	refusal := ""
+	denial := ""
 	if errors.Is(err, ErrOtherCluster) {
-		refusal = err.Error()
+		denial = err.Error()
 	}
-	u.refusal.Store(&refusal)
+	u.denial.Store(&denial)
 	if err != nil {
 		_ = c.Close()
 		return nil, err
@@ -195,10 +195,10 @@ func (u *Upstream) connect(ctx context.Context) (*http.ClientConn, error) {
 	return c, nil
 }
 
-// Refusal returns why the last connection was refused as one to another cluster; empty if it was not.
-func (u *Upstream) Refusal() string {
-	if refusal := u.refusal.Load(); refusal != nil {
-		return *refusal
+// Denial returns why the last connection was refused as one to another cluster; empty if it was not.
+func (u *Upstream) Denial() string {
+	if denial := u.denial.Load(); denial != nil {
+		return *denial
 	}
 	return ""
 }

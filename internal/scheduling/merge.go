@@ -15,9 +15,9 @@ type Result struct {
 	Outcomes []Outcome
 	// Spreads are the outcomes of the spreads of protectors, in their order.
 	Spreads []SpreadOutcome
-	// Refusal explains why the object must not be stored, and gives the remedy. It is empty if the object may be stored. A refused
+	// Denial explains why the object must not be stored, and gives the remedy. It is empty if the object may be stored. A refused
 	// object has no patch.
-	Refusal string
+	Denial string
 }
 
 // Outcome is the outcome of one policy.
@@ -71,7 +71,7 @@ func Merge(o *Object, policies []*Policy, protectors []Protector) (Result, error
 		}
 	}
 	result.Spreads = m.addSpreads()
-	if result.Refusal = refusalMessage(o, result.Outcomes); result.Refusal != "" || m.changes == 0 {
+	if result.Denial = denialMessage(o, result.Outcomes); result.Denial != "" || m.changes == 0 {
 		return result, nil
 	}
 	var err error
@@ -155,8 +155,8 @@ func (m *merger) isDaemonPod() bool { return m.object.daemon && m.object.isPod()
 // maxListedConflicts is the maximum number of conflicts that a denial lists.
 const maxListedConflicts = 5
 
-// refusalMessage returns the message for an object that contradicts a policy with conflictPolicy Reject. It is empty if there is none.
-func refusalMessage(o *Object, outcomes []Outcome) string {
+// denialMessage returns the message for an object that contradicts a policy with conflictPolicy Reject. It is empty if there is none.
+func denialMessage(o *Object, outcomes []Outcome) string {
 	var messages []string
 	more := 0
 	for _, outcome := range outcomes {

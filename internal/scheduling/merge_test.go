@@ -145,22 +145,22 @@ func TestConflictRejectsPod(t *testing.T) {
 		t.Errorf("got patch %s, want none", result.Patch)
 	}
 	const want = `nodeSelector[disk] of /spec contradicts PodSchedulingPolicy shop/one: the object has "hdd", the policy sets "ssd" (the object keeps its own value). Remove the field from the Pod or set it to the value of the policy; or set conflictPolicy of the policy to KeepExisting, or exclude the pods from its selectors.`
-	if result.Refusal != want {
-		t.Errorf("got %s\nwant %s", result.Refusal, want)
+	if result.Denial != want {
+		t.Errorf("got %s\nwant %s", result.Denial, want)
 	}
-	if _, result := mergePolicies(t, podKind(), own, []*scheduling.Policy{policyOf(t, "one", policy(keep))}); result.Refusal != "" || result.Patch == nil {
-		t.Errorf("got %s and patch %s", result.Refusal, result.Patch)
+	if _, result := mergePolicies(t, podKind(), own, []*scheduling.Policy{policyOf(t, "one", policy(keep))}); result.Denial != "" || result.Patch == nil {
+		t.Errorf("got %s and patch %s", result.Denial, result.Patch)
 	}
-	if _, result := mergePolicies(t, podKind(), pod(t, `{}`), []*scheduling.Policy{policyOf(t, "one", policy(reject))}); result.Refusal != "" || result.Patch == nil {
-		t.Errorf("without a conflict: got %s and patch %s", result.Refusal, result.Patch)
+	if _, result := mergePolicies(t, podKind(), pod(t, `{}`), []*scheduling.Policy{policyOf(t, "one", policy(reject))}); result.Denial != "" || result.Patch == nil {
+		t.Errorf("without a conflict: got %s and patch %s", result.Denial, result.Patch)
 	}
 	many := policyOf(t, "one", `{conflictPolicy: Reject, nodeSelector: {a: x, b: x, c: x, d: x, e: x, f: x, g: x}}`)
 	_, result = mergePolicies(t, podKind(), pod(t, `{nodeSelector: {a: b, b: b, c: b, d: b, e: b, f: b, g: b}}`), []*scheduling.Policy{many})
-	if !strings.Contains(result.Refusal, "; and 2 more. Remove") {
-		t.Errorf("%s", result.Refusal)
+	if !strings.Contains(result.Denial, "; and 2 more. Remove") {
+		t.Errorf("%s", result.Denial)
 	}
-	if _, result = mergePolicies(t, podKind(), pod(t, `{`+alternatives(50, "a")+`}`), []*scheduling.Policy{policyOf(t, "one", `{conflictPolicy: Reject, `+alternatives(3, "b")+`}`)}); len(result.Refusal) > 1000 || !strings.Contains(result.Refusal, "more than 100 terms") {
-		t.Errorf("%s", result.Refusal)
+	if _, result = mergePolicies(t, podKind(), pod(t, `{`+alternatives(50, "a")+`}`), []*scheduling.Policy{policyOf(t, "one", `{conflictPolicy: Reject, `+alternatives(3, "b")+`}`)}); len(result.Denial) > 1000 || !strings.Contains(result.Denial, "more than 100 terms") {
+		t.Errorf("%s", result.Denial)
 	}
 }
 
@@ -238,8 +238,8 @@ func TestDaemonSetPodsStaySchedulable(t *testing.T) {
 			if got := len(result.Outcomes[0].Skipped); got != test.skipped {
 				t.Errorf("got %d skipped fields, want %d: %v", got, test.skipped, result.Outcomes[0].Skipped)
 			}
-			if len(result.Outcomes[1].Skipped) != 1 || result.Refusal != "" {
-				t.Errorf("nodeName: %+v, %s", result.Outcomes[1], result.Refusal)
+			if len(result.Outcomes[1].Skipped) != 1 || result.Denial != "" {
+				t.Errorf("nodeName: %+v, %s", result.Outcomes[1], result.Denial)
 			}
 		})
 	}

@@ -39,8 +39,8 @@ const (
 	stageAnnotated
 	// stageRemoved means that the protector has no data of the cell any more.
 	stageRemoved
-	// stageRefused means that the topology controller removed the annotation, but the protector still has data of the cell.
-	stageRefused
+	// stageDenied means that the topology controller removed the annotation, but the protector still has data of the cell.
+	stageDenied
 )
 
 // run annotates all protectors and polls them until each is cleared or refused.
@@ -82,7 +82,7 @@ func (c *cellRemoval) addErrors(all []*desired, stages []stage, d *diag.Diagnost
 	for i, w := range all {
 		switch stages[i] {
 		case stageRemoved:
-		case stageRefused:
+		case stageDenied:
 			kept = append(kept, w.String())
 		default:
 			held = append(held, w.String())
@@ -118,7 +118,7 @@ func (c *cellRemoval) step(ctx context.Context, w *desired, was stage) (stage, e
 	case cell != "":
 		return stagePending, nil
 	case was == stageAnnotated:
-		return stageRefused, nil
+		return stageDenied, nil
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": live.GetUID(), "resourceVersion": live.GetResourceVersion(), "annotations": map[string]any{v1alpha1.AnnotationRemoveCell: c.cell},

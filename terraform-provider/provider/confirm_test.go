@@ -194,9 +194,9 @@ func TestDeleteContinuesIfConfirmationIsForbidden(t *testing.T) {
 	onTerraform(t)
 	namespace := testplane.Namespace(t)
 	b := newRecordingProxy(t)
-	refuse := false
+	deny := false
 	b.respond = func(w http.ResponseWriter, r *http.Request) bool {
-		if !refuse || r.Method != http.MethodPatch {
+		if !deny || r.Method != http.MethodPatch {
 			return false
 		}
 		w.Header().Set("Content-Type", "application/json")
@@ -210,7 +210,7 @@ func TestDeleteContinuesIfConfirmationIsForbidden(t *testing.T) {
 	may := func(patch bool) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		refuse = !patch
+		deny = !patch
 	}
 	d := workingDir(t, withConfig(t, b.Config)+fmt.Sprintf(
 		"resource \"breakwater_pod_protector\" \"web\" {\n namespace = %q\n name = \"web\"\n deletion_protection = false\n %s\n}", namespace, oneFloor))

@@ -38,12 +38,12 @@ output "floor" { value = provider::breakwater::floor(terraform_data.later.output
 
 func TestFunctionErrors(t *testing.T) {
 	forEachProgram(t, func(t *testing.T) {
-		refused := func(call, why string) resource.TestStep {
+		denied := func(call, why string) resource.TestStep {
 			return resource.TestStep{Config: "output \"it\" { value = provider::breakwater::" + call + " }\n", ExpectError: matchText(why)}
 		}
 		steps(t,
-			refused(`floor("70%", "30%", 100)`, "give either min_available or max_unavailable"),
-			refused(`floor("70%", null, null)`, "expected_replicas is null"),
+			denied(`floor("70%", "30%", 100)`, "give either min_available or max_unavailable"),
+			denied(`floor("70%", null, null)`, "expected_replicas is null"),
 		)
 	})
 }

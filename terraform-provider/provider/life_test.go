@@ -209,17 +209,17 @@ func (l *life) planWithoutCluster() {
 func (l *life) importOfMissing() {
 	l.Helper()
 	d := terraform.New(l.t, l.program, l.provider+l.resources("it")+l.importBlocks("it"))
-	refused := func(want string, arguments ...string) {
+	denied := func(want string, arguments ...string) {
 		l.Helper()
 		out, err := d.Try(arguments...)
 		if err == nil || !matchWrapped(want).MatchString(out) || strings.Contains(out, "Missing Resource Identity") {
 			l.Errorf("%v ended with %v, want %q:\n%s", arguments, err, want, out)
 		}
 	}
-	refused("Cannot import non-existent remote object", "plan")
+	denied("Cannot import non-existent remote object", "plan")
 	l.areKindsMissing.Store(true)
 	defer l.areKindsMissing.Store(false)
-	refused("install the chart breakwater-crds first", "import", "breakwater_cell.it", l.namespace)
+	denied("install the chart breakwater-crds first", "import", "breakwater_cell.it", l.namespace)
 }
 
 func (l *life) importBlocks(label string) string {

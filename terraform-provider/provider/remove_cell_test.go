@@ -24,7 +24,7 @@ import (
 // controllerOptions configures the fake controller.
 type controllerOptions struct {
 	// refuses makes the controller clear nothing.
-	refuses bool
+	denies bool
 	// interval is the polling interval of the controller.
 	interval time.Duration
 }
@@ -53,7 +53,7 @@ func startController(t *testing.T, namespace string, its controllerOptions) {
 				if !marked {
 					continue
 				}
-				if !its.refuses && !removeCellStatus(ctx, c, p, cell) {
+				if !its.denies && !removeCellStatus(ctx, c, p, cell) {
 					continue
 				}
 				before := p.DeepCopy()
@@ -156,7 +156,7 @@ func TestRemoveCellFromAllProtectors(t *testing.T) {
 	}
 }
 
-func TestRemoveCellRefusesReportingCell(t *testing.T) {
+func TestRemoveCellDeniesReportingCell(t *testing.T) {
 	namespace := testplane.Namespace(t)
 	startController(t, namespace, controllerOptions{})
 	name := "cell-" + namespace
@@ -186,11 +186,11 @@ func TestRemoveCellRefusesReportingCell(t *testing.T) {
 	}
 }
 
-func TestRemoveCellReportsRefusalAndTimeout(t *testing.T) {
+func TestRemoveCellReportsDenialAndTimeout(t *testing.T) {
 	s := newProtocolClientFor(t, testplane.Kubeconfig(t))
 	t.Run("it refuses", func(t *testing.T) {
 		namespace := testplane.Namespace(t)
-		startController(t, namespace, controllerOptions{refuses: true, interval: 1200 * time.Millisecond})
+		startController(t, namespace, controllerOptions{denies: true, interval: 1200 * time.Millisecond})
 		createCountedProtectors(t, namespace, "dead", "web")
 		_, complaint := s.invoke(removing, values{
 			"cell": stringArgument("dead"), "namespace": stringArgument(namespace), "name": stringArgument("web"), "timeout": stringArgument("20s"),

@@ -206,7 +206,7 @@ plugins:
 	}
 }
 
-func TestStaticFilesRefuse(t *testing.T) {
+func TestStaticFilesDeny(t *testing.T) {
 	const header = "apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\nplugins:\n- name: ValidatingAdmissionWebhook\n"
 	for claim, test := range map[string]struct {
 		change   func(*register.Options)

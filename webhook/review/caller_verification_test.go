@@ -34,9 +34,9 @@ func (d *memoryFixture) serveMetadata(t *testing.T, read func(version string) (*
 		pod, err := read(version)
 		switch {
 		case err != nil:
-			refuse(w, http.StatusInternalServerError, metav1.StatusReasonInternalError)
+			deny(w, http.StatusInternalServerError, metav1.StatusReasonInternalError)
 		case pod == nil:
-			refuse(w, http.StatusNotFound, metav1.StatusReasonNotFound)
+			deny(w, http.StatusNotFound, metav1.StatusReasonNotFound)
 		default:
 			reply(w, http.StatusOK, pod)
 		}
@@ -50,7 +50,7 @@ func (d *memoryFixture) serveMetadata(t *testing.T, read func(version string) (*
 	return versions
 }
 
-func refuse(w http.ResponseWriter, code int32, reason metav1.StatusReason) {
+func deny(w http.ResponseWriter, code int32, reason metav1.StatusReason) {
 	reply(w, int(code), &metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Code: code, Reason: reason,
 	})

@@ -70,7 +70,7 @@ func TestNewestSelectorDeterminesCoverage(t *testing.T) {
 	d.core.States.HandleDelete("not a protector")
 }
 
-func TestRefusesBeforeProtectorsAreRead(t *testing.T) {
+func TestDeniesBeforeProtectorsAreRead(t *testing.T) {
 	d := newMemoryFixture(t)
 	d.core.Synced.Store(false)
 	answer := d.remove(t.Context(), memoryPod("web-0"))
@@ -86,7 +86,7 @@ func TestRefusesBeforeProtectorsAreRead(t *testing.T) {
 	}
 }
 
-func TestDeletedProtectorRefusesNothing(t *testing.T) {
+func TestDeletedProtectorDeniesNothing(t *testing.T) {
 	d := newMemoryFixture(t, memoryProtector("web", 5, 5))
 	if err := d.client.Delete(context.Background(), memoryProtector("web", 5, 5)); err != nil {
 		t.Fatal(err)
@@ -98,7 +98,7 @@ func TestDeletedProtectorRefusesNothing(t *testing.T) {
 }
 
 // Its protector still decides, and gives the cell another share (rule S6).
-func TestDeletedShareRefusesAll(t *testing.T) {
+func TestDeletedShareDeniesAll(t *testing.T) {
 	of, share := memoryProtector("web", 5, 9), memoryProtector("web.share", 5, 9)
 	of.UID, of.Status.Cells[0].Share = "1", &v1alpha1.CellShare{Floor: 5}
 	share.Spec.ShareOf = &v1alpha1.ShareOf{Name: "web", UID: "1", Cell: memoryCell}

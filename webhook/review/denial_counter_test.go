@@ -26,7 +26,7 @@ func counted(t *testing.T, tally *denialCounter) map[string]float64 {
 	return counted
 }
 
-func TestRefusalCounterIsBounded(t *testing.T) {
+func TestDenialCounterIsBounded(t *testing.T) {
 	tally := newDenialCounter()
 	key := func(i int) types.NamespacedName { return types.NamespacedName{Namespace: "shop", Name: fmt.Sprint(i)} }
 	for range 2 {

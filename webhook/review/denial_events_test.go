@@ -16,7 +16,7 @@ func TestEventsOfOneProtectorAreRateLimited(t *testing.T) {
 	d := newMemoryFixture(t, memoryProtector("full", 5, 5))
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	d.denials.events.now = func() time.Time { return now }
-	refuse := func(times int) {
+	deny := func(times int) {
 		for range times {
 			if answer := d.remove(t.Context(), memoryPod("web-0")); answer.Allowed {
 				t.Fatalf("answer %+v, want a refusal", answer)
@@ -36,31 +36,31 @@ func TestEventsOfOneProtectorAreRateLimited(t *testing.T) {
 			}
 		}
 	}
-	refuse(1)
+	deny(1)
 	wantEvent("the first refusal", ": NoBudget.")
-	refuse(1000)
+	deny(1000)
 	wantEvent("a storm", "")
 	now = now.Add(minEventInterval - time.Nanosecond)
-	refuse(1)
+	deny(1)
 	wantEvent("just before the pause ends", "")
 	now = now.Add(time.Nanosecond)
-	refuse(1)
+	deny(1)
 	wantEvent("after the pause", "(1001 more were refused since the last event.)")
 	now = now.Add(minEventInterval)
-	refuse(1)
+	deny(1)
 	wantEvent("after another pause", ": NoBudget.")
-	refuse(1)
+	deny(1)
 	wantEvent("in the next pause", "")
 	now = now.Add(minEventInterval)
-	refuse(1)
+	deny(1)
 	wantEvent("after that", ": NoBudget. (1 more was refused since the last event.)")
 }
 
-func TestLastRefusalOfStormIsReported(t *testing.T) {
+func TestLastDenialOfStormIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newDenialEvents(time.Now)
 		var told []int
-		refuse := func(times int) {
+		deny := func(times int) {
 			for range times {
 				r.emit("core/default/a", func(more int) { told = append(told, more) })
 			}
@@ -72,21 +72,21 @@ func TestLastRefusalOfStormIsReported(t *testing.T) {
 				t.Errorf("%s: events with suppressed counts %v, want %v", claim, told, counts)
 			}
 		}
-		refuse(1)
+		deny(1)
 		want("the first", 0)
-		refuse(7)
+		deny(7)
 		want("a storm", 0)
 		<-time.After(minEventInterval - time.Nanosecond)
 		want("just before the pause ends", 0)
 		<-time.After(time.Nanosecond)
 		want("after the pause", 0, 6)
-		refuse(1)
+		deny(1)
 		want("a moment later", 0, 6)
 		<-time.After(minEventInterval)
 		want("after another pause", 0, 6, 0)
 		<-time.After(10 * minEventInterval)
 		want("a calm", 0, 6, 0)
-		refuse(1)
+		deny(1)
 		want("the next storm", 0, 6, 0, 0)
 	})
 }
@@ -106,10 +106,10 @@ func TestEventLimitIsPerProtector(t *testing.T) {
 // Each of 100 protectors refuses three removals in one instant.
 func TestEventsOfAllProtectorsAreRateLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const protectors, refusals = 100, 3
+		const protectors, denials = 100, 3
 		r := newDenialEvents(time.Now)
 		began, events, reported := time.Now(), 0, map[string]int{}
-		for i := range protectors * refusals {
+		for i := range protectors * denials {
 			about := fmt.Sprint("core/default/", i%protectors)
 			r.emit(about, func(more int) {
 				events++
@@ -125,8 +125,8 @@ func TestEventsOfAllProtectorsAreRateLimited(t *testing.T) {
 		<-time.After(minEventInterval + (protectors+eventBurst)/eventsPerSecond*time.Second)
 		synctest.Wait()
 		for i := range protectors {
-			if about := fmt.Sprint("core/default/", i); reported[about] != refusals {
-				t.Errorf("events report %d refusals of %s, want %d", reported[about], about, refusals)
+			if about := fmt.Sprint("core/default/", i); reported[about] != denials {
+				t.Errorf("events report %d refusals of %s, want %d", reported[about], about, denials)
 			}
 		}
 		if r.flushScheduled {
@@ -135,7 +135,7 @@ func TestEventsOfAllProtectorsAreRateLimited(t *testing.T) {
 	})
 }
 
-func TestSuppressedRefusalsOutliveTheSweep(t *testing.T) {
+func TestSuppressedDenialsOutliveTheSweep(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	r := newDenialEvents(func() time.Time { return now })
 	for i := range eventBurst + 1 {
@@ -168,7 +168,7 @@ func TestEventRecordsExpire(t *testing.T) {
 	}
 }
 
-func TestSuppressedRefusalsExpireAfterAnHour(t *testing.T) {
+func TestSuppressedDenialsExpireAfterAnHour(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	r := newDenialEvents(func() time.Time { return now })
 	r.due("core/default/a", ignoreEvent) // triggers the sweep of this hour
@@ -206,7 +206,7 @@ func TestEventNamesUserAndCell(t *testing.T) {
 	}
 }
 
-func TestRefusalWithoutProtectorMakesNoEvent(t *testing.T) {
+func TestDenialWithoutProtectorMakesNoEvent(t *testing.T) {
 	d := newMemoryFixture(t)
 	d.core.Synced.Store(false)
 	d.remove(t.Context(), memoryPod("web-0"))

@@ -24,7 +24,7 @@ func (d *memoryFixture) recordedEvents() (all []string) {
 	}
 }
 
-func TestUnattributedRefusalsAreEventsOfCell(t *testing.T) {
+func TestUnattributedDenialsAreEventsOfCell(t *testing.T) {
 	d := newMemoryFixture(t, memoryProtector("full", 5, 5))
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	d.denials.events.now = func() time.Time { return now }

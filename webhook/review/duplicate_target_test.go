@@ -11,18 +11,18 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-func TestDuplicateTargetRefIsRefused(t *testing.T) {
+func TestDuplicateTargetRefIsDenied(t *testing.T) {
 	web := v1alpha1.TargetRef{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}
 	api := v1alpha1.TargetRef{APIVersion: "apps/v1", Kind: "Deployment", Name: "api"}
 	first := targetRefProtector("first", web)
 	for claim, c := range map[string]struct {
 		core, namespace, name string
 		now, before           *v1alpha1.TargetRef
-		refused               bool
+		denied                bool
 	}{
 		"another workload":                     {name: "second", now: &api},
-		"the same workload":                    {name: "second", now: &web, refused: true},
-		"the same workload by a later change":  {name: "second", now: &web, before: &api, refused: true},
+		"the same workload":                    {name: "second", now: &web, denied: true},
+		"the same workload by a later change":  {name: "second", now: &web, before: &api, denied: true},
 		"what it has named before":             {name: "second", now: &web, before: &web},
 		"itself":                               {name: "first", now: &web},
 		"a workload of another namespace":      {namespace: "elsewhere", name: "second", now: &web},
@@ -47,10 +47,10 @@ func TestDuplicateTargetRefIsRefused(t *testing.T) {
 				core = c.core
 			}
 			answer := d.ReviewProtector(core, review)
-			if answer.Allowed == c.refused {
+			if answer.Allowed == c.denied {
 				t.Fatalf("answer %+v", answer)
 			}
-			if c.refused && (answer.Status.Code != 422 || !strings.Contains(answer.Status.Message, `PodProtector "first" already has the same targetRef`)) {
+			if c.denied && (answer.Status.Code != 422 || !strings.Contains(answer.Status.Message, `PodProtector "first" already has the same targetRef`)) {
 				t.Errorf("refused by %+v", answer.Status)
 			}
 		})

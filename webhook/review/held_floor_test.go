@@ -9,7 +9,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-func TestHeldFloorRefusalNamesConfirmation(t *testing.T) {
+func TestHeldFloorDenialNamesConfirmation(t *testing.T) {
 	p := memoryProtector("web", 3, 3)
 	p.Status.Conditions = []metav1.Condition{{
 		Type: v1alpha1.ConditionDecreasePending, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonCascade,

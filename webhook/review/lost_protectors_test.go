@@ -106,7 +106,7 @@ func TestProtectorBeingRestoredAdmitsNothing(t *testing.T) {
 	}
 }
 
-func TestReleasedProtectorRefusesNothing(t *testing.T) {
+func TestReleasedProtectorDeniesNothing(t *testing.T) {
 	for claim, change := range map[string]func(*v1alpha1.PodProtector){
 		"its deletion was requested":       func(p *v1alpha1.PodProtector) { now := metav1.Now(); p.DeletionTimestamp = &now },
 		"it had no finalizer":              func(p *v1alpha1.PodProtector) { p.Finalizers = nil },

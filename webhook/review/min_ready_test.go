@@ -69,7 +69,7 @@ func TestStaleReplicaChargesCountedPod(t *testing.T) {
 }
 
 // Only the core can answer whether a young pod is counted.
-func TestRecentlyReadyPodIsRefusedWhileCoreIsUnreachable(t *testing.T) {
+func TestRecentlyReadyPodIsDeniedWhileCoreIsUnreachable(t *testing.T) {
 	ready := time.Now().Add(-time.Second)
 	for _, floor := range []int32{0, 1} {
 		p := countedAt(2, ready.Add(-time.Hour))

@@ -23,12 +23,12 @@ func (d *memoryFixture) serveLists(t *testing.T, pods *[]metav1.PartialObjectMet
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !strings.HasSuffix(r.URL.Path, "/pods") {
 			*requests = append(*requests, "get")
-			refuse(w, http.StatusNotFound, metav1.StatusReasonNotFound)
+			deny(w, http.StatusNotFound, metav1.StatusReasonNotFound)
 			return
 		}
 		*requests = append(*requests, "list "+r.URL.Query().Get("labelSelector"))
 		if *pods == nil {
-			refuse(w, http.StatusForbidden, metav1.StatusReasonForbidden)
+			deny(w, http.StatusForbidden, metav1.StatusReasonForbidden)
 			return
 		}
 		reply(w, http.StatusOK, &metav1.PartialObjectMetadataList{

@@ -172,12 +172,12 @@ func TestBreakGlassRemovalIsRecordedWhileProtectorsAreUnknown(t *testing.T) {
 	}
 }
 
-func TestRemovalThatCannotBeRecordedIsRefused(t *testing.T) {
+func TestRemovalThatCannotBeRecordedIsDenied(t *testing.T) {
 	terminating := apierrors.NewForbidden(corev1.Resource("events"), "web-0", errors.New("because it is being terminated"))
 	terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
 	for claim, c := range map[string]struct {
-		err     error
-		refused bool
+		err    error
+		denied bool
 	}{
 		"without permission":             {apierrors.NewForbidden(corev1.Resource("events"), "web-0", errors.New("no")), true},
 		"with an unresponsive cell":      {context.DeadlineExceeded, true},
@@ -194,13 +194,13 @@ func TestRemovalThatCannotBeRecordedIsRefused(t *testing.T) {
 				d, cell := recordingFixture(t, p, memoryProtector("web", 0, 5))
 				cell.PrependReactor("create", "events", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, c.err })
 				answer := d.Review(t.Context(), memoryCell, removalReview(t, v1alpha1.OperationDelete, p, grace(0)))
-				if answer.Allowed == c.refused {
-					t.Fatalf("allowed %v with verdict %s, want refused %v", answer.Allowed, answer.Verdict, c.refused)
+				if answer.Allowed == c.denied {
+					t.Fatalf("allowed %v with verdict %s, want refused %v", answer.Allowed, answer.Verdict, c.denied)
 				}
 				if got := quota.BudgetOf(d.stored(t, "web")).Reserved; got != 1 {
 					t.Errorf("%d reservations, want 1, which the next attempt renews", got)
 				}
-				if !c.refused {
+				if !c.denied {
 					return
 				}
 				if answer.Verdict != removal.VerdictUnrecorded || answer.Status.Code != http.StatusTooManyRequests {

@@ -160,7 +160,7 @@ func TestReviewTraceIncludesWrite(t *testing.T) {
 	}
 }
 
-func TestRefusalTraceHasNoWrite(t *testing.T) {
+func TestDenialTraceHasNoWrite(t *testing.T) {
 	d := newTracedFixture(t, sdktrace.AlwaysSample(), memoryProtector("web", 3, 3))
 	if verdict := d.sendReview(memoryPod("web-0")); verdict != "NoBudget" {
 		t.Fatal(verdict)

@@ -63,7 +63,7 @@ const (
 // Response converts the answer to a response for the API server.
 func (a Answer) Response(review types.UID) *admissionv1.AdmissionResponse {
 	response := &admissionv1.AdmissionResponse{
-		UID: review, Allowed: a.Refusal == "", Warnings: a.warnings(), AuditAnnotations: map[string]string{"reason": string(a.Reason)},
+		UID: review, Allowed: a.Denial == "", Warnings: a.warnings(), AuditAnnotations: map[string]string{"reason": string(a.Reason)},
 	}
 	if a.Err != nil {
 		response.AuditAnnotations["why"] = truncate(a.Err.Error())
@@ -74,9 +74,9 @@ func (a Answer) Response(review types.UID) *admissionv1.AdmissionResponse {
 	if names := a.spreadingProtectors(); len(names) > 0 {
 		response.AuditAnnotations["spreads"] = strings.Join(names[:min(len(names), maxAudited)], ",")
 	}
-	if a.Refusal != "" {
+	if a.Denial != "" {
 		response.Result = &metav1.Status{
-			Status: metav1.StatusFailure, Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden, Message: "Breakwater refuses: " + a.Refusal,
+			Status: metav1.StatusFailure, Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden, Message: "Breakwater refuses: " + a.Denial,
 		}
 		return response
 	}
@@ -118,7 +118,7 @@ func admitWithWarning(response *admissionv1.AdmissionResponse) {
 
 // warnings returns the warnings about what was not added to an object that is stored anyway.
 func (a Answer) warnings() (warnings []string) {
-	if a.Refusal != "" {
+	if a.Denial != "" {
 		return nil
 	}
 	for _, outcome := range a.Outcomes {

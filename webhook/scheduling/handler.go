@@ -62,7 +62,7 @@ func (h *Handler) Review(ctx context.Context, cell string, request *admissionv1.
 	}
 	recordAnswer(trace.SpanFromContext(ctx), cell, request, &answer)
 	response := answer.Response(request.UID)
-	if dryRun && answer.Refusal == "" {
+	if dryRun && answer.Denial == "" {
 		response.Warnings = slices.Concat(answer.explanation(), response.Warnings)
 	}
 	if h.audit {
@@ -78,7 +78,7 @@ func recordAnswer(span trace.Span, cell string, request *admissionv1.AdmissionRe
 	}
 	span.SetAttributes(attribute.String(tracing.Cell, cell), attribute.String(tracing.Reason, string(answer.Reason)),
 		attribute.String(tracing.Kind, request.Kind.Kind), attribute.String(tracing.Namespace, request.Namespace),
-		attribute.String(tracing.Name, request.Name), attribute.Bool(tracing.Allowed, answer.Refusal == ""))
+		attribute.String(tracing.Name, request.Name), attribute.Bool(tracing.Allowed, answer.Denial == ""))
 	tracing.RecordError(span, answer.Err)
 }
 
@@ -143,7 +143,7 @@ func (h *Handler) decide(ctx context.Context, cell string, o *scheduling.Object)
 	switch {
 	case err != nil:
 		return Answer{Reason: Failed, Err: err}
-	case result.Refusal != "":
+	case result.Denial != "":
 		answer.Reason = Rejected
 	case result.Patch != nil:
 		answer.Reason = Injected

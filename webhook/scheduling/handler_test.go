@@ -213,7 +213,7 @@ func TestReviewReasons(t *testing.T) {
 	}
 }
 
-func TestRefusalNamesRemedy(t *testing.T) {
+func TestDenialNamesRemedy(t *testing.T) {
 	d := newHandlerFixture(t, policy(rejecting))
 	response := d.Review(t.Context(), "worker-1", creation(podKind, `{"spec":{"nodeSelector":{"disk":"hdd"}}}`))
 	if response.Result == nil || response.Result.Code != 403 || response.Result.Reason != metav1.StatusReasonForbidden {

@@ -153,7 +153,7 @@ func TestPolicyChangeCausesNoRollout(t *testing.T) {
 	}
 }
 
-func TestConflictPolicyRejectRefuses(t *testing.T) {
+func TestConflictPolicyRejectDenies(t *testing.T) {
 	p := newFixture(t)
 	p.create(p.policy("disk", func(s *v1alpha1.PodSchedulingPolicySpec) { s.ConflictPolicy = v1alpha1.ConflictReject }))
 	p.configure()
@@ -189,7 +189,7 @@ func TestPodsAreUnchangedWhileWebhookIsUnreachable(t *testing.T) {
 	wantDisk(t, pod.Spec.NodeSelector, "hdd")
 }
 
-func TestFailurePolicyFailRefusesWhileWebhookIsUnreachable(t *testing.T) {
+func TestFailurePolicyFailDeniesWhileWebhookIsUnreachable(t *testing.T) {
 	p := newFixture(t)
 	p.configure(func(o *register.Options) { o.FailurePolicy = admissionregistrationv1.Fail })
 	p.stop()

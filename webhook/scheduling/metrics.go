@@ -35,7 +35,7 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 // observe counts an answer about an object of a cell.
 func (m *metrics) observe(ctx context.Context, cell string, answer *Answer, took time.Duration) {
 	m.Observe(ctx, cell, string(answer.Reason), took)
-	if answer.Refusal == "" && len(answer.spreadingProtectors()) > 0 {
+	if answer.Denial == "" && len(answer.spreadingProtectors()) > 0 {
 		m.spread.WithLabelValues(cell).Inc()
 	}
 }

@@ -33,14 +33,14 @@ func (c count) plus(later count) count {
 }
 
 // countOf returns the count of a policy in one review.
-func countOf(outcome scheduling.Outcome, refused bool, now time.Time) count {
+func countOf(outcome scheduling.Outcome, denied bool, now time.Time) count {
 	c := count{matched: 1}
-	if len(outcome.Injected) > 0 && !refused {
+	if len(outcome.Injected) > 0 && !denied {
 		c.injected, c.lastInjected = 1, now
 	}
 	if len(outcome.Conflicts) > 0 {
 		c.conflicts, c.conflict = 1, outcome.Conflicts[0].String()
-		if refused && outcome.Spec.ConflictPolicy == v1alpha1.ConflictReject {
+		if denied && outcome.Spec.ConflictPolicy == v1alpha1.ConflictReject {
 			c.rejected = 1
 		}
 	}
@@ -68,7 +68,7 @@ func (t *policyCounts) add(a Answer) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, outcome := range a.Outcomes {
-		t.byPolicy[outcome.Ref] = t.byPolicy[outcome.Ref].plus(countOf(outcome, a.Refusal != "", now))
+		t.byPolicy[outcome.Ref] = t.byPolicy[outcome.Ref].plus(countOf(outcome, a.Denial != "", now))
 	}
 }
 

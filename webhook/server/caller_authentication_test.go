@@ -118,7 +118,7 @@ func TestCallersWithAToken(t *testing.T) {
 	}
 }
 
-func TestCallersAreCountedAndRefused(t *testing.T) {
+func TestCallersAreCountedAndDenied(t *testing.T) {
 	l := newCallerFixture(t, map[string]string{webhookconfig.CurrentCallerKey: "key"})
 	l.start()
 	l.request(webhookconfig.RemovalPath("a"))
@@ -132,8 +132,8 @@ func TestCallersAreCountedAndRefused(t *testing.T) {
 		<-time.After(time.Millisecond)
 	}
 	l.request(webhookconfig.RemovalPath("a"))
-	if accepted, refused := l.counted("cells/a", "accepted"), l.counted("cells/a", "refused"); accepted != 1 || refused != 1 {
-		t.Errorf("%v accepted, %v refused, want 1 and 1", accepted, refused)
+	if accepted, denied := l.counted("cells/a", "accepted"), l.counted("cells/a", "refused"); accepted != 1 || denied != 1 {
+		t.Errorf("%v accepted, %v refused, want 1 and 1", accepted, denied)
 	}
 	if err := os.Chmod(l.folder, 0); err != nil {
 		t.Fatal(err)

@@ -48,11 +48,11 @@ func newFakeMapper() *fakeMapper {
 
 // fakeAPIServer is an API server that has one object.
 type fakeAPIServer struct {
-	mu      sync.Mutex
-	paths   []string
-	uid     string
-	refusal int
-	hang    bool
+	mu     sync.Mutex
+	paths  []string
+	uid    string
+	denial int
+	hang   bool
 }
 
 func (s *fakeAPIServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -64,10 +64,10 @@ func (s *fakeAPIServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if s.refusal != 0 {
-		refusal := apierrors.NewGenericServerResponse(s.refusal, "get", schema.GroupResource{}, "web", "refused", 0, false).Status()
-		w.WriteHeader(s.refusal)
-		_ = json.NewEncoder(w).Encode(refusal)
+	if s.denial != 0 {
+		denial := apierrors.NewGenericServerResponse(s.denial, "get", schema.GroupResource{}, "web", "refused", 0, false).Status()
+		w.WriteHeader(s.denial)
+		_ = json.NewEncoder(w).Encode(denial)
 		return
 	}
 	object := metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadata"}}
@@ -113,9 +113,9 @@ func TestFindController(t *testing.T) {
 			request: set(ownedBy("apps/v1", "Deployment", controls)), reason: sharding.ControllerUnread,
 			kinds: func(k *fakeMapper) { k.hang = make(chan struct{}) },
 		},
-		"one that was deleted":              {request: set(ownedBy("apps/v1", "Deployment", controls)), store: &fakeAPIServer{refusal: 404}, reason: sharding.ControllerNotFound, path: deployments},
+		"one that was deleted":              {request: set(ownedBy("apps/v1", "Deployment", controls)), store: &fakeAPIServer{denial: 404}, reason: sharding.ControllerNotFound, path: deployments},
 		"one whose name another object has": {request: set(ownedBy("apps/v1", "Deployment", controls)), store: &fakeAPIServer{uid: "2"}, reason: sharding.ControllerNotFound, path: deployments},
-		"one that the webhook may not read": {request: set(ownedBy("apps/v1", "Deployment", controls)), store: &fakeAPIServer{refusal: 403}, reason: sharding.ControllerUnread, path: deployments},
+		"one that the webhook may not read": {request: set(ownedBy("apps/v1", "Deployment", controls)), store: &fakeAPIServer{denial: 403}, reason: sharding.ControllerUnread, path: deployments},
 		"one whose read hangs":              {request: set(ownedBy("apps/v1", "Deployment", controls)), store: &fakeAPIServer{hang: true}, reason: sharding.ControllerUnread, path: deployments},
 		"one of a namespace, of an object of the cluster": {
 			request: reviewCase{resource: "apps/replicasets", object: `"name":"web-1",` + ownedBy("apps/v1", "Deployment", controls)}.request(),

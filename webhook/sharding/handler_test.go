@@ -124,7 +124,7 @@ func newWeb() *admissionv1.AdmissionRequest {
 	return reviewCase{object: `"namespace":"shop","name":"web"`}.request()
 }
 
-func TestInternalErrorsNeverRefuse(t *testing.T) {
+func TestInternalErrorsNeverDeny(t *testing.T) {
 	before := reviewCase{object: `"namespace":"shop","name":"web"`, old: `"namespace":"shop","name":"web",` + placementLabels("b", false)}.request()
 	set := reviewCase{resource: "apps/replicasets", object: `"namespace":"shop","name":"web-1"`}.request()
 	for claim, test := range map[string]struct {

@@ -52,7 +52,7 @@ type orphanReleaser struct {
 
 // orphans are the pods of one controller whose removal by the garbage collector was refused.
 type orphans struct {
-	refused     map[podRef]struct{}
+	denied      map[podRef]struct{}
 	checkedAt   time.Time
 	nextCheckAt time.Time
 	pause       time.Duration
@@ -89,11 +89,11 @@ func (o *orphanReleaser) enqueue(cell string, request removal.Request) {
 		if len(o.waiting) >= maxOrphanOwners {
 			return
 		}
-		found = &orphans{refused: map[podRef]struct{}{}, pause: minOrphanPause}
+		found = &orphans{denied: map[podRef]struct{}{}, pause: minOrphanPause}
 		o.waiting[c] = found
 	}
-	if len(found.refused) < maxOrphanRefs {
-		found.refused[podRef{request.PodName, request.Pod.UID}] = struct{}{}
+	if len(found.denied) < maxOrphanRefs {
+		found.denied[podRef{request.PodName, request.Pod.UID}] = struct{}{}
 	}
 	if soon := found.checkedAt.Add(minOrphanPause); found.nextCheckAt.After(soon) {
 		found.nextCheckAt = soon
@@ -154,7 +154,7 @@ func (o *orphanReleaser) check(ctx context.Context, c waitingController) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	found := o.waiting[c]
-	if !again && err == nil || len(found.refused) == 0 {
+	if !again && err == nil || len(found.denied) == 0 {
 		delete(o.waiting, c)
 		return
 	}
@@ -219,9 +219,9 @@ func (o *orphanReleaser) releaseOrphans(ctx context.Context, c waitingController
 // livePod returns the first of the refused pods that lives, or nil if none does. It forgets those that do not.
 func (o *orphanReleaser) livePod(ctx context.Context, cell orphanCluster, c waitingController) (*corev1.Pod, error) {
 	o.mu.Lock()
-	refused := slices.Collect(maps.Keys(o.waiting[c].refused))
+	denied := slices.Collect(maps.Keys(o.waiting[c].denied))
 	o.mu.Unlock()
-	for _, ref := range refused {
+	for _, ref := range denied {
 		pod, err := cell.Client.CoreV1().Pods(c.namespace).Get(ctx, ref.name, metav1.GetOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
 			return nil, err
@@ -230,7 +230,7 @@ func (o *orphanReleaser) livePod(ctx context.Context, cell orphanCluster, c wait
 			return pod, nil
 		}
 		o.mu.Lock()
-		delete(o.waiting[c].refused, ref)
+		delete(o.waiting[c].denied, ref)
 		o.mu.Unlock()
 	}
 	return nil, nil

@@ -59,7 +59,7 @@ func TestForgedReviewReleasesNoPod(t *testing.T) {
 		"a request of another controller starts no check of the pods": {serviceAccounts + "kube-system:replicaset-controller", func(*corev1.Pod) {}, replicaSet("new"), false},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			request, _, pod := refusedTo(c.user)
+			request, _, pod := deniedTo(c.user)
 			pod.ResourceVersion, pod.Labels = "1", map[string]string{"app": "web"}
 			stored := pod.DeepCopy()
 			c.review(pod)
@@ -84,7 +84,7 @@ func TestForgedReviewReleasesNoPod(t *testing.T) {
 // No event reports that an owner is created again, so it is looked for with growing pauses, and sooner when the garbage collector retries.
 func TestOwnerIsLookedForWithPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		request, _, pod := refusedTo(garbageCollector)
+		request, _, pod := deniedTo(garbageCollector)
 		o, typed, objects := newTestReleaser(pod)
 		looks := func() int { return len(objects.Actions()) }
 		go o.releaseUntilDone(t.Context())

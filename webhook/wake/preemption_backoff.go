@@ -15,9 +15,9 @@ const (
 	// schedulerUser is the user of kube-scheduler. Since it preempts asynchronously (1.33), it retries the deletion of a
 	// victim as soon as it is refused, 200 times a second, for as long as the refusals last.
 	schedulerUser = "system:kube-scheduler"
-	// minRefusalInterval is the minimum time between two refusals of one pod to the scheduler. The scheduler does other work
+	// minDenialInterval is the minimum time between two refusals of one pod to the scheduler. The scheduler does other work
 	// while it waits for an answer.
-	minRefusalInterval = time.Second
+	minDenialInterval = time.Second
 	// maxTrackedVictims limits the number of remembered pods. The first refusal of a pod that is not remembered is not
 	// delayed.
 	maxTrackedVictims = 10000
@@ -30,7 +30,7 @@ type PreemptionBackoff struct {
 	last map[types.UID]time.Time
 }
 
-// Delay delays a refusal to the scheduler until minRefusalInterval has passed since the last one for the same pod, or until ctx
+// Delay delays a refusal to the scheduler until minDenialInterval has passed since the last one for the same pod, or until ctx
 // ends.
 func (b *PreemptionBackoff) Delay(ctx context.Context, r removal.Request, now time.Time) {
 	if r.User != schedulerUser || r.DryRun {
@@ -53,15 +53,15 @@ func (b *PreemptionBackoff) reserveDelay(pod types.UID, now time.Time) time.Dura
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.last) >= maxTrackedVictims {
-		maps.DeleteFunc(b.last, func(_ types.UID, at time.Time) bool { return now.Sub(at) >= minRefusalInterval })
+		maps.DeleteFunc(b.last, func(_ types.UID, at time.Time) bool { return now.Sub(at) >= minDenialInterval })
 	}
 	if b.last == nil || len(b.last) >= maxTrackedVictims {
 		b.last = map[types.UID]time.Time{}
 	}
 	wait := time.Duration(0)
-	if last, refused := b.last[pod]; refused {
+	if last, denied := b.last[pod]; denied {
 		// Concurrent requests for one pod all wait for the same moment.
-		wait = min(max(last.Add(minRefusalInterval).Sub(now), 0), minRefusalInterval)
+		wait = min(max(last.Add(minDenialInterval).Sub(now), 0), minDenialInterval)
 	}
 	if at := now.Add(wait); at.After(b.last[pod]) {
 		b.last[pod] = at

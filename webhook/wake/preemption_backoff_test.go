@@ -18,12 +18,12 @@ func schedulerRequest(pod types.UID) removal.Request {
 	return removal.Request{User: schedulerUser, Pod: removal.NewPod(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: pod}})}
 }
 
-func TestSchedulerRefusalsAreDelayed(t *testing.T) {
+func TestSchedulerDenialsAreDelayed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		held, began := &PreemptionBackoff{}, time.Now()
 		for i := range 5 {
 			held.Delay(t.Context(), schedulerRequest("a"), time.Now())
-			if got, want := time.Since(began), time.Duration(i)*minRefusalInterval; got != want {
+			if got, want := time.Since(began), time.Duration(i)*minDenialInterval; got != want {
 				t.Errorf("refusal %d after %s, want %s", i, got, want)
 			}
 		}
@@ -35,7 +35,7 @@ func TestSchedulerRefusalsAreDelayed(t *testing.T) {
 		if got := time.Since(began); got != 0 {
 			t.Errorf("refusals of another pod and another user were delayed by %s, want no delay", got)
 		}
-		<-time.After(minRefusalInterval)
+		<-time.After(minDenialInterval)
 		began = time.Now()
 		held.Delay(t.Context(), schedulerRequest("a"), time.Now())
 		if got := time.Since(began); got != 0 {
@@ -44,16 +44,16 @@ func TestSchedulerRefusalsAreDelayed(t *testing.T) {
 	})
 }
 
-func TestRefusalDelayEndsWithReview(t *testing.T) {
+func TestDenialDelayEndsWithReview(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		held := &PreemptionBackoff{}
 		held.Delay(t.Context(), schedulerRequest("a"), time.Now())
-		ctx, cancel := context.WithTimeout(t.Context(), minRefusalInterval/4)
+		ctx, cancel := context.WithTimeout(t.Context(), minDenialInterval/4)
 		defer cancel()
 		began := time.Now()
 		held.Delay(ctx, schedulerRequest("a"), time.Now())
-		if got := time.Since(began); got != minRefusalInterval/4 {
-			t.Errorf("delay %s, want %s", got, minRefusalInterval/4)
+		if got := time.Since(began); got != minDenialInterval/4 {
+			t.Errorf("delay %s, want %s", got, minDenialInterval/4)
 		}
 	})
 }
@@ -66,7 +66,7 @@ func TestPreemptionBackoffIsBounded(t *testing.T) {
 			t.Fatalf("%d tracked pods, want at most %d", len(held.last), maxTrackedVictims)
 		}
 	}
-	held.reserveDelay("another", now.Add(2*minRefusalInterval))
+	held.reserveDelay("another", now.Add(2*minDenialInterval))
 	if len(held.last) > maxTrackedVictims {
 		t.Errorf("%d tracked pods, want at most %d", len(held.last), maxTrackedVictims)
 	}

@@ -117,17 +117,17 @@ func (r *Retrier) Enqueue(cell string, request removal.Request, verdict removal.
 	if r == nil || !strings.HasPrefix(request.User, serviceAccounts) && request.User != controllerManager || request.DryRun {
 		return
 	}
-	refused := podRef{request.PodName, request.Pod.UID}
+	denied := podRef{request.PodName, request.Pod.UID}
 	ref := request.Controller()
 	switch {
 	case request.User == namespaceController:
-		r.controllers.add(protector, waitingController{cell: cell, namespace: request.Namespace}, refused)
+		r.controllers.add(protector, waitingController{cell: cell, namespace: request.Namespace}, denied)
 	case ref != nil && ref.UID != "":
-		r.controllers.add(protector, waitingController{cell, request.Namespace, ref.UID}, refused)
+		r.controllers.add(protector, waitingController{cell, request.Namespace, ref.UID}, denied)
 	}
 	if request.Operation == v1alpha1.OperationDelete {
 		isCollected := ref != nil && (request.User == garbageCollector || request.User == controllerManager)
-		r.pods.add(protector, waitingPod{cell, request.Namespace, refused, isCollected}, struct{}{})
+		r.pods.add(protector, waitingPod{cell, request.Namespace, denied, isCollected}, struct{}{})
 		r.orphans.enqueue(cell, request)
 	}
 	if verdict != removal.VerdictReason(quota.DeniedDomainLoss) { // a protector may have budget, but not for this pod
@@ -214,7 +214,7 @@ func (r *Retrier) wake(ctx context.Context, protector Protector, budget int) {
 
 // touch writes a Breakwater annotation to the metadata of a controller's object, or of a namespace that is being
 // deleted. The only effect is a watch event. It does nothing if the pod no longer exists, or has no controller.
-func (r *Retrier) touch(ctx context.Context, c waitingController, refused podRef) (touched bool, err error) {
+func (r *Retrier) touch(ctx context.Context, c waitingController, denied podRef) (touched bool, err error) {
 	cell, err := r.clientsOf(c.cell)
 	if err != nil {
 		return false, err
@@ -228,7 +228,7 @@ func (r *Retrier) touch(ctx context.Context, c waitingController, refused podRef
 		}
 		return true, cell.annotate(ctx, "", metav1.OwnerReference{APIVersion: "v1", Kind: "Namespace", Name: space.Name, UID: space.UID}, r.now())
 	}
-	pod, err := cell.pod(ctx, c.namespace, refused)
+	pod, err := cell.pod(ctx, c.namespace, denied)
 	if err != nil || pod == nil {
 		return false, err
 	}

@@ -80,9 +80,9 @@ func TestHasUntoleratedTaint(t *testing.T) {
 
 // A protector may have budget all the time, but only for pods of another domain. A client that was refused because of a
 // domain loss would be woken and refused forever.
-func TestDomainLossRefusalTriggersNoSweep(t *testing.T) {
+func TestDomainLossDenialTriggersNoSweep(t *testing.T) {
 	for verdict, want := range map[quota.Outcome]int{quota.DeniedNoBudget: 1, quota.DeniedDomainLoss: 0} {
-		request, by, pod := refusedTo(controllerManager)
+		request, by, pod := deniedTo(controllerManager)
 		n, _, _ := newTestRetrier(pod)
 		n.Enqueue("cell", request, removal.VerdictReason(verdict), by)
 		if got := len(n.triggered); got != want {

@@ -42,8 +42,8 @@ func newRetries() *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "retries"}, []string{"cell", "way", "result"})
 }
 
-// refusedTo returns a refused deletion of a pod of the ReplicaSet "web" by a user.
-func refusedTo(user string) (removal.Request, Protector, *corev1.Pod) {
+// deniedTo returns a refused deletion of a pod of the ReplicaSet "web" by a user.
+func deniedTo(user string) (removal.Request, Protector, *corev1.Pod) {
 	yes := true
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1", UID: "pod", OwnerReferences: []metav1.OwnerReference{
 		{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web", UID: "set", Controller: &yes},
@@ -84,7 +84,7 @@ func owned(change func(*metav1.PartialObjectMetadata)) *metav1.PartialObjectMeta
 	return set
 }
 
-func TestRefusedGarbageCollectionIsEvictedLater(t *testing.T) {
+func TestDeniedGarbageCollectionIsEvictedLater(t *testing.T) {
 	now := metav1.Now()
 	alive := func(*metav1.PartialObjectMetadata) {}
 	for claim, c := range map[string]struct {
@@ -109,7 +109,7 @@ func TestRefusedGarbageCollectionIsEvictedLater(t *testing.T) {
 		"when all controllers are one user":      {user: controllerManager, want: true},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			request, by, pod := refusedTo(c.user)
+			request, by, pod := deniedTo(c.user)
 			stored := pod.DeepCopy()
 			if c.pod != nil {
 				c.pod(stored)
@@ -136,7 +136,7 @@ func TestRefusedGarbageCollectionIsEvictedLater(t *testing.T) {
 }
 
 func TestDeletedNamespaceIsTouched(t *testing.T) {
-	request, by, pod := refusedTo(namespaceController)
+	request, by, pod := deniedTo(namespaceController)
 	space := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: "shop", UID: "space"}}
 	n, _, objects := newTestRetrier(pod, space, owned(func(*metav1.PartialObjectMetadata) {}))
 	n.Enqueue("cell", request, "NoBudget", by)
@@ -162,22 +162,22 @@ func TestDeletedNamespaceIsTouched(t *testing.T) {
 }
 
 // A loop without a pause would reserve the budget again and again, and each of its own writes would wake it.
-func TestEvictionRefusedByPDBIsPaused(t *testing.T) {
+func TestEvictionDeniedByPDBIsPaused(t *testing.T) {
 	for claim, c := range map[string]struct {
-		refusal *apierrors.StatusError
-		pause   time.Duration
+		denial *apierrors.StatusError
+		pause  time.Duration
 	}{
 		"by a PodDisruptionBudget": {violated(), pdbRetryInterval},
 		"by Breakwater":            {apierrors.NewTooManyRequestsError("no budget"), sweepInterval},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				request, by, pod := refusedTo(garbageCollector)
+				request, by, pod := deniedTo(garbageCollector)
 				n, typed, _ := newTestRetrier(pod)
 				asked := 0
 				typed.PrependReactor("create", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
 					asked++
-					return true, nil, c.refusal
+					return true, nil, c.denial
 				})
 				look := func() {
 					n.requeuePaused(time.Now())
@@ -209,9 +209,9 @@ func violated() *apierrors.StatusError {
 }
 
 // No event reports the end of a pause.
-func TestControllerRefusedAgainIsWokenAfterPause(t *testing.T) {
+func TestControllerDeniedAgainIsWokenAfterPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		request, by, pod := refusedTo(serviceAccounts + "kube-system:replicaset-controller")
+		request, by, pod := deniedTo(serviceAccounts + "kube-system:replicaset-controller")
 		n, _, objects := newTestRetrier(pod, owned(func(*metav1.PartialObjectMetadata) {}))
 		woken := func() (times int) {
 			for _, action := range objects.Actions() {
@@ -255,7 +255,7 @@ func TestForgedReviewCausesNoActions(t *testing.T) {
 		"of an owner UID that does not exist":      {controllerManager, func(p *corev1.Pod) { p.OwnerReferences[0].UID = "ghost" }, []string{"replicasets/web"}},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			request, by, pod := refusedTo(c.user)
+			request, by, pod := deniedTo(c.user)
 			stored := pod.DeepCopy()
 			stored.Spec.NodeName = "healthy"
 			c.review(pod)

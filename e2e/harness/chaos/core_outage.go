@@ -134,7 +134,7 @@ func (p *play) exhaust(ctx context.Context, cell int) error {
 		return err
 	}
 	pods := p.podsIn(cell)
-	if err := p.removeIn(ctx, cell); storm.OutcomeOf(err) != storm.Refused {
+	if err := p.removeIn(ctx, cell); storm.OutcomeOf(err) != storm.Denied {
 		return fmt.Errorf("want a denial, got: %w", errors.Join(err, errors.New("the cell has budget")))
 	}
 	if got := share.Status.Summary; int(got.Available) != len(pods) || got.Reserved != 0 || share.Status.DisruptionsAllowed != 0 {

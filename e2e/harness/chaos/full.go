@@ -56,8 +56,8 @@ func fillCore(ctx context.Context, p *play) error {
 
 // hasCode reports whether an etcd refused a request with this code: ResourceExhausted if it is full, OutOfRange for a compacted revision.
 func hasCode(err error, code codes.Code) bool {
-	var refusal interface{ Code() codes.Code }
-	return errors.As(err, &refusal) && refusal.Code() == code
+	var denial interface{ Code() codes.Code }
+	return errors.As(err, &denial) && denial.Code() == code
 }
 
 // freeSpace compacts an etcd, frees the space, and disarms its alarm.

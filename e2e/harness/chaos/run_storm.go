@@ -83,7 +83,7 @@ func (p *play) recover(ctx context.Context) error {
 	if !ok {
 		return fmt.Errorf("no pod is available, the floor is %d", p.floor)
 	}
-	if err := p.journal.Remove(ctx, 0, pod, Delete); storm.OutcomeOf(err) != storm.Refused {
+	if err := p.journal.Remove(ctx, 0, pod, Delete); storm.OutcomeOf(err) != storm.Denied {
 		return fmt.Errorf("a removal at the floor was not denied: %w", errors.Join(err, fmt.Errorf("pod %s", pod.Name)))
 	}
 	return nil

@@ -26,9 +26,9 @@ func admitted(uid string, second float64) RemovalRequest {
 	return RemovalRequest{Cell: "one", Pod: "pod-" + uid, UID: types.UID(uid), Outcome: storm.Admitted, Sent: at - time.Second/2, Answered: at}
 }
 
-func refused(uid string, second float64) RemovalRequest {
+func denied(uid string, second float64) RemovalRequest {
 	ask := admitted(uid, second)
-	ask.Outcome = storm.Refused
+	ask.Outcome = storm.Denied
 	return ask
 }
 
@@ -45,7 +45,7 @@ func TestValidateDistinguishesLegalAdmissions(t *testing.T) {
 		want     Judgement
 	}{
 		"the whole budget may be consumed, with repeated requests": {
-			Evidence{Floor: 2, Requests: []RemovalRequest{admitted("a", 1), refused("b", 1.2), admitted("a", 2), admitted("c", 2)},
+			Evidence{Floor: 2, Requests: []RemovalRequest{admitted("a", 1), denied("b", 1.2), admitted("a", 2), admitted("c", 2)},
 				Truths: truths([]Fact{fact(storm.Removed, "a", 1)}, []Fact{fact(storm.Removed, "c", 2)})},
 			Judgement{Admitted: 3, Legal: 3, Removals: 2, MinAvailable: 2},
 		},

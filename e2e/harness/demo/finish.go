@@ -26,7 +26,7 @@ func (d *demo) finish() error {
 		}
 	}
 	d.printf("\n%s\nThe first denial: %s\n\n%s\nThe report is in %s: report.json and timeline.svg.",
-		d.report.Table(), d.report.Protected.Refusal, d.report.Outcome(), d.options.ReportDir)
+		d.report.Table(), d.report.Protected.Denial, d.report.Outcome(), d.options.ReportDir)
 	return nil
 }
 

@@ -162,7 +162,7 @@ func (r *stormRun) result(floor int) report.Run {
 		Recovery:       r.recovery,
 		Timeline:       report.Timeline(verdict.Timeline),
 	}
-	run.Refusal, _ = r.storm.Example(storm.Refused)
+	run.Denial, _ = r.storm.Example(storm.Denied)
 	began := r.settled
 	for _, progress := range r.storm.Progress() {
 		attack := report.Attack{

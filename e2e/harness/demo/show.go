@@ -53,7 +53,7 @@ func (d *demo) line(r *stormRun) string {
 		cells = append(cells, fmt.Sprintf("%s %d", name, now.Cells[i]))
 	}
 	return fmt.Sprintf("%3.0f s  %s: %d available (%s), floor %d; asked %d, admitted %d, refused %d", now.At.Seconds(), r.phase(), now.Total,
-		strings.Join(cells, ", "), d.options.Floor, counts.Attempted, counts.Admitted, counts.Refused)
+		strings.Join(cells, ", "), d.options.Floor, counts.Attempted, counts.Admitted, counts.Denied)
 }
 
 // phase describes the current phase.

@@ -75,7 +75,7 @@ func (i *Installation) enableWebhook(ctx context.Context, worker federation.Clus
 	var last error
 	err = wait.PollUntilContextCancel(ctx, canaryInterval, true, func(ctx context.Context) (bool, error) {
 		last = cell.Client.CoreV1().Pods(canary).Delete(ctx, canary+"-0", dryRun)
-		return storm.OutcomeOf(last) == storm.Refused, nil
+		return storm.OutcomeOf(last) == storm.Denied, nil
 	})
 	if err != nil {
 		return fmt.Errorf("wait until the API server of cell %s calls the webhook: %w", worker.Name(),

@@ -202,7 +202,7 @@ func TestOutcomeOf(t *testing.T) {
 		want storm.Outcome
 	}{
 		"no error means admitted":       {nil, storm.Admitted},
-		"a webhook's 429 means refused": {apierrors.NewTooManyRequestsError(`admission webhook "pods.breakwater.dev" denied the request: no`), storm.Refused},
+		"a webhook's 429 means refused": {apierrors.NewTooManyRequestsError(`admission webhook "pods.breakwater.dev" denied the request: no`), storm.Denied},
 		"a PDB's 429 means failed":      {apierrors.NewTooManyRequestsError("Cannot evict pod as it would violate the pod's disruption budget."), storm.Failed},
 		"a deleted pod means missed":    {apierrors.NewNotFound(pods, "web-0"), storm.Missed},
 		"any other error means failed":  {errors.New("connection refused"), storm.Failed},

@@ -14,8 +14,8 @@ const (
 	// Admitted requests succeeded. There can be more of them than removals: two deletes of one pod may both succeed, and the deletion of a
 	// pod that is not available is no removal.
 	Admitted Outcome = "admitted"
-	// Refused requests got 429 from an admission webhook.
-	Refused Outcome = "refused"
+	// Denied requests got 429 from an admission webhook.
+	Denied Outcome = "refused"
 	// Missed requests came too late: their object was already deleted.
 	Missed Outcome = "missed"
 	// Failed requests ended in any other error, including a 429 from another source.
@@ -30,7 +30,7 @@ func OutcomeOf(err error) Outcome {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
 		return Missed
 	case apierrors.IsTooManyRequests(err) && isFromWebhook(err):
-		return Refused
+		return Denied
 	}
 	return Failed
 }
@@ -43,7 +43,7 @@ func isFromWebhook(err error) bool { return strings.Contains(err.Error(), "admis
 type Counts struct {
 	Attempted int `json:"attempted"`
 	Admitted  int `json:"admitted"`
-	Refused   int `json:"refused"`
+	Denied    int `json:"refused"`
 	Missed    int `json:"missed"`
 	Failed    int `json:"failed"`
 }
@@ -52,7 +52,7 @@ type Counts struct {
 func (c Counts) Plus(other Counts) Counts {
 	c.Attempted += other.Attempted
 	c.Admitted += other.Admitted
-	c.Refused += other.Refused
+	c.Denied += other.Denied
 	c.Missed += other.Missed
 	c.Failed += other.Failed
 	return c
@@ -75,8 +75,8 @@ func (t *Tally) Observe(err error) Outcome {
 	switch outcome {
 	case Admitted:
 		t.counts.Admitted++
-	case Refused:
-		t.counts.Refused++
+	case Denied:
+		t.counts.Denied++
 	case Missed:
 		t.counts.Missed++
 	case Failed:

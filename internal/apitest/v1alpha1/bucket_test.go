@@ -17,7 +17,7 @@ import (
 func TestBuckets(t *testing.T) {
 	c := testplane.Client(t)
 	p := created(t, c)
-	for claim, test := range map[string]struct{ fields, refusal string }{
+	for claim, test := range map[string]struct{ fields, denial string }{
 		"a single reservation with all fields": {`counter: 1, podUID: u, podName: p, operation: Delete, revocableUntil: "2026-11-21T12:00:01.000000Z"`, ""},
 		"a merged bucket":                      {`counter: 2, endTime: "2026-11-21T12:00:01.000000Z", podUIDHashes: AAAAAAAAAAEAAAAAAAAAAg==`, ""},
 		"hashes of any bytes":                  {`counter: 1, podUIDHashes: th0+ZjQF8a/=`, ""},
@@ -32,7 +32,7 @@ func TestBuckets(t *testing.T) {
 			if strings.Contains(test.fields, "startTime") {
 				bucket = test.fields
 			}
-			wantStatusVerdict(t, c, p, cellStatus("a", `admissionHistory: {buckets: [{`+bucket+`}]}`), test.refusal)
+			wantStatusVerdict(t, c, p, cellStatus("a", `admissionHistory: {buckets: [{`+bucket+`}]}`), test.denial)
 		})
 	}
 }
@@ -45,10 +45,10 @@ func TestBucketsAreLimited(t *testing.T) {
 	}
 	for _, test := range []struct {
 		buckets int
-		refusal string
+		denial  string
 	}{{2100, ""}, {2101, "must have at most 2100 items"}} {
 		reserve(p, test.buckets)
-		wantErrorContaining(t, c.Status().Update(t.Context(), p.DeepCopy(), client.DryRunAll), test.refusal)
+		wantErrorContaining(t, c.Status().Update(t.Context(), p.DeepCopy(), client.DryRunAll), test.denial)
 	}
 }
 

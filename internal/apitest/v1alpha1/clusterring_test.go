@@ -17,7 +17,7 @@ func TestClusterRings(t *testing.T) {
 	deployments := func(more string) string {
 		return `spec: {resources: [{group: apps, resource: deployments` + more + `}]}`
 	}
-	for claim, test := range map[string]struct{ object, refusal string }{
+	for claim, test := range map[string]struct{ object, denial string }{
 		"an empty spec":                         {`{}`, ""},
 		"a resource":                            {deployments(""), ""},
 		"a resource of the core group":          {`spec: {resources: [{resource: configmaps}]}`, ""},
@@ -56,6 +56,6 @@ func TestClusterRings(t *testing.T) {
 		"17 resources":                          {`spec: {resources: [` + repeated(17, "{group: g%d.io, resource: as}, ") + `]}`, "must have at most 16 items"},
 		"a field that does not exist":           {`spec: {resource: []}`, `unknown field "spec.resource"`},
 	} {
-		t.Run(claim, func(t *testing.T) { wantVerdict(t, c, object(t, "ClusterRing", "", test.object), test.refusal) })
+		t.Run(claim, func(t *testing.T) { wantVerdict(t, c, object(t, "ClusterRing", "", test.object), test.denial) })
 	}
 }

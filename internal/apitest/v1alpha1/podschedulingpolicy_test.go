@@ -15,10 +15,10 @@ import (
 )
 
 // wantSchedulingVerdict creates a policy of each kind.
-func wantSchedulingVerdict(t *testing.T, c client.Client, namespace, spec, refusal string) {
+func wantSchedulingVerdict(t *testing.T, c client.Client, namespace, spec, denial string) {
 	t.Helper()
-	wantVerdict(t, c, object(t, "PodSchedulingPolicy", namespace, `{spec: {`+spec+`}}`), refusal)
-	wantVerdict(t, c, object(t, "ClusterPodSchedulingPolicy", "", `{spec: {namespaceSelector: {}, `+spec+`}}`), refusal)
+	wantVerdict(t, c, object(t, "PodSchedulingPolicy", namespace, `{spec: {`+spec+`}}`), denial)
+	wantVerdict(t, c, object(t, "ClusterPodSchedulingPolicy", "", `{spec: {namespaceSelector: {}, `+spec+`}}`), denial)
 }
 
 func TestSchedulingPolicies(t *testing.T) {
@@ -28,7 +28,7 @@ func TestSchedulingPolicies(t *testing.T) {
 		inject   = "templateUpdates: Inject needs PodTemplates among targets"
 		around   = "nodeName bypasses the scheduler"
 	)
-	for claim, test := range map[string]struct{ spec, refusal string }{
+	for claim, test := range map[string]struct{ spec, denial string }{
 		"all pods":                                 {`podSelector: {}, schedulerName: mine`, ""},
 		"protected pods":                           {`protectorSelector: {}, schedulerName: mine`, ""},
 		"some of the protected pods":               {`podSelector: {matchLabels: {a: b}}, protectorSelector: {matchLabels: {c: d}}, schedulerName: mine`, ""},
@@ -79,7 +79,7 @@ func TestSchedulingPolicies(t *testing.T) {
 		"a time of all taints":                     {`podSelector: {}, tolerations: [{key: a, operator: Exists, tolerationSeconds: 5}]`, "tolerationSeconds needs effect NoExecute"},
 		"a field that Kubernetes has for pods too": {`podSelector: {}, tolerations: [{key: a, operator: Exists, seconds: 1}]`, "unknown field"},
 	} {
-		t.Run(claim, func(t *testing.T) { wantSchedulingVerdict(t, c, namespace, test.spec, test.refusal) })
+		t.Run(claim, func(t *testing.T) { wantSchedulingVerdict(t, c, namespace, test.spec, test.denial) })
 	}
 	t.Run("one of the cluster without namespaces", func(t *testing.T) {
 		wantVerdict(t, c, object(t, "ClusterPodSchedulingPolicy", "", `{spec: {podSelector: {}, schedulerName: mine}}`), "")
@@ -101,7 +101,7 @@ func TestAffinityOfSchedulingPolicies(t *testing.T) {
 	pods := func(term string) string {
 		return `podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{` + term + `}]}`
 	}
-	for claim, test := range map[string]struct{ affinity, refusal string }{
+	for claim, test := range map[string]struct{ affinity, denial string }{
 		"all operators": {nodes(`{matchExpressions: [{key: a, operator: In, values: [b, ""]}, {key: a, operator: NotIn, values: [c]}, {key: d, operator: Exists}, {key: e, operator: DoesNotExist}, {key: f, operator: Gt, values: ["0"]}, {key: f, operator: Lt, values: ["999999999999999999"]}],
 			matchFields: [{key: metadata.name, operator: In, values: [node-1]}, {key: metadata.name, operator: NotIn, values: [node-2.example.com]}]}`), ""},
 		"no terms":                                {nodes(``), "at least 1 items"},
@@ -152,14 +152,14 @@ func TestAffinityOfSchedulingPolicies(t *testing.T) {
 		"no terms of pods":                      {`podAffinity: {}`, "give requiredDuringSchedulingIgnoredDuringExecution or preferredDuringSchedulingIgnoredDuringExecution"},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			wantSchedulingVerdict(t, c, namespace, `podSelector: {}, affinity: {`+test.affinity+`}`, test.refusal)
+			wantSchedulingVerdict(t, c, namespace, `podSelector: {}, affinity: {`+test.affinity+`}`, test.denial)
 		})
 	}
 }
 
 func TestSpreadOfSchedulingPolicies(t *testing.T) {
 	c, namespace := testplane.Client(t), testplane.Namespace(t)
-	for claim, test := range map[string]struct{ constraints, refusal string }{
+	for claim, test := range map[string]struct{ constraints, denial string }{
 		"all fields":              {`{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule, minDomains: 2, nodeAffinityPolicy: Honor, nodeTaintsPolicy: Ignore, labelSelector: {matchLabels: {a: b}}, matchLabelKeys: [c]}`, ""},
 		"keys without a selector": {`{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule, matchLabelKeys: [c]}`, ""},
 		"one topologyKey with both values of whenUnsatisfiable": {`{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}, {maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}`, ""},
@@ -179,7 +179,7 @@ func TestSpreadOfSchedulingPolicies(t *testing.T) {
 		"an invalid selector of pods":                           {`{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {"a b": c}}}`, "matchLabels has a key that is not a label key"},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			wantSchedulingVerdict(t, c, namespace, `podSelector: {}, topologySpreadConstraints: [`+test.constraints+`]`, test.refusal)
+			wantSchedulingVerdict(t, c, namespace, `podSelector: {}, topologySpreadConstraints: [`+test.constraints+`]`, test.denial)
 		})
 	}
 }

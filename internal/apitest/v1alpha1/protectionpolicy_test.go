@@ -12,7 +12,7 @@ import (
 
 func TestProtectionPolicyValidation(t *testing.T) {
 	c, namespace := testplane.Client(t), testplane.Namespace(t)
-	for claim, tc := range map[string]struct{ spec, refusal string }{
+	for claim, tc := range map[string]struct{ spec, denial string }{
 		"an empty spec selects Deployments and StatefulSets with their strategies": {`{}`, ""},
 		"all fields": {`{workloads: {kinds: [{apiVersion: argoproj.io/v1alpha1, kind: Rollout}, {apiVersion: v1, kind: ReplicationController}],
 			selector: {matchLabels: {team: shop}}}, priority: 5, minReadySeconds: 3, criterion: Ready, operations: [Delete],
@@ -39,9 +39,9 @@ func TestProtectionPolicyValidation(t *testing.T) {
 		"an unknown coreOutage":      {`{coreOutage: Allow}`, "Unsupported value"},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			wantVerdict(t, c, object(t, "ProtectionPolicy", namespace, `{spec: `+tc.spec+`}`), tc.refusal)
+			wantVerdict(t, c, object(t, "ProtectionPolicy", namespace, `{spec: `+tc.spec+`}`), tc.denial)
 			cluster := strings.Replace(tc.spec, "{", "{namespaceSelector: {matchLabels: {a: b}}, ", 1)
-			wantVerdict(t, c, object(t, "ClusterProtectionPolicy", "", `{spec: `+cluster+`}`), tc.refusal)
+			wantVerdict(t, c, object(t, "ClusterProtectionPolicy", "", `{spec: `+cluster+`}`), tc.denial)
 		})
 	}
 }

@@ -20,8 +20,8 @@ func TestKeysAndValuesOfSelectors(t *testing.T) {
 	)
 	prefix253 := strings.Repeat("p", 253)
 	for claim, test := range map[string]struct {
-		key     string
-		refused bool
+		key    string
+		denied bool
 	}{
 		"a name of 63 characters":    {strings.Repeat("k", 63), false},
 		"a prefix of 253 characters": {prefix253 + "/" + strings.Repeat("k", 63), false},
@@ -35,7 +35,7 @@ func TestKeysAndValuesOfSelectors(t *testing.T) {
 	} {
 		t.Run(claim, func(t *testing.T) {
 			labels, expressions := "", ""
-			if test.refused {
+			if test.denied {
 				labels, expressions = inLabels, inExpressions
 			}
 			spec := func(selector string) string { return `spec: {minAvailable: 1, selector: {` + selector + `}}` }
@@ -48,7 +48,7 @@ func TestKeysAndValuesOfSelectors(t *testing.T) {
 
 func TestLimitsOfSpecs(t *testing.T) {
 	c, namespace := testplane.Client(t), testplane.Namespace(t)
-	for claim, test := range map[string]struct{ kind, spec, refusal string }{
+	for claim, test := range map[string]struct{ kind, spec, denial string }{
 		"NotIn with no value":                    {"PodProtector", `{minAvailable: 1, selector: {matchExpressions: [{key: a, operator: NotIn, values: []}]}}`, "values must hold at least one value"},
 		"64 expressions":                         {"PodProtector", `{minAvailable: 1, selector: {matchExpressions: [` + repeated(64, "{key: k%d, operator: Exists}, ") + `]}}`, ""},
 		"1000 values":                            {"PodProtector", `{minAvailable: 1, selector: {matchExpressions: [{key: a, operator: In, values: [` + repeated(1000, "v%d, ") + `]}]}}`, ""},
@@ -84,7 +84,7 @@ func TestLimitsOfSpecs(t *testing.T) {
 			if test.kind == "Cell" {
 				in = ""
 			}
-			wantVerdict(t, c, object(t, test.kind, in, "spec: "+test.spec), test.refusal)
+			wantVerdict(t, c, object(t, test.kind, in, "spec: "+test.spec), test.denial)
 		})
 	}
 }
@@ -94,8 +94,8 @@ func TestUpdatesAreValidated(t *testing.T) {
 	c := testplane.Client(t)
 	p := created(t, c)
 	for field, test := range map[string]struct {
-		value   any
-		refusal string
+		value  any
+		denial string
 	}{
 		"minAvailable": {int64(-1), "must be a number of pods, from 0"},
 		"selector":     {map[string]any{"matchLabels": map[string]any{"a b": "c"}}, "matchLabels has a key that is not a label key"},
@@ -103,7 +103,7 @@ func TestUpdatesAreValidated(t *testing.T) {
 		t.Run(field, func(t *testing.T) {
 			u := p.DeepCopy()
 			u.Object["spec"].(map[string]any)[field] = test.value
-			wantErrorContaining(t, c.Update(t.Context(), u, client.DryRunAll), test.refusal)
+			wantErrorContaining(t, c.Update(t.Context(), u, client.DryRunAll), test.denial)
 		})
 	}
 }

@@ -32,7 +32,7 @@ func cellStatus(cellID, fields string) string {
 }
 
 // wantStatusVerdict writes a status in a dry run. An empty refusal means that it is accepted.
-func wantStatusVerdict(t *testing.T, c client.Client, u *unstructured.Unstructured, status, refusal string) {
+func wantStatusVerdict(t *testing.T, c client.Client, u *unstructured.Unstructured, status, denial string) {
 	t.Helper()
 	u = u.DeepCopy()
 	var fields map[string]any
@@ -40,25 +40,25 @@ func wantStatusVerdict(t *testing.T, c client.Client, u *unstructured.Unstructur
 		t.Fatal(err)
 	}
 	u.Object["status"] = fields
-	wantErrorContaining(t, c.Status().Update(t.Context(), u, client.DryRunAll), refusal)
+	wantErrorContaining(t, c.Status().Update(t.Context(), u, client.DryRunAll), denial)
 }
 
-func wantErrorContaining(t *testing.T, err error, refusal string) {
+func wantErrorContaining(t *testing.T, err error, denial string) {
 	t.Helper()
 	switch {
-	case refusal == "" && err != nil:
+	case denial == "" && err != nil:
 		t.Errorf("rejected: %v, want it accepted", err)
-	case refusal != "" && err == nil:
-		t.Errorf("accepted, want an error with %q", refusal)
-	case refusal != "" && !strings.Contains(err.Error(), refusal):
-		t.Errorf("error = %[2]v, want it to contain %[1]q", refusal, err)
+	case denial != "" && err == nil:
+		t.Errorf("accepted, want an error with %q", denial)
+	case denial != "" && !strings.Contains(err.Error(), denial):
+		t.Errorf("error = %[2]v, want it to contain %[1]q", denial, err)
 	}
 }
 
 func TestCellsInTheStatusOfPodProtector(t *testing.T) {
 	c := testplane.Client(t)
 	p := created(t, c)
-	for claim, test := range map[string]struct{ status, refusal string }{
+	for claim, test := range map[string]struct{ status, denial string }{
 		"a cell with a name of 63 characters": {cellStatus(strings.Repeat("c", 63), ""), ""},
 		"a count below zero":                  {strings.Replace(cellStatus("a", ""), "countedReplicas: 1", "countedReplicas: -1", 1), "should be greater than or equal to 0"},
 		"a count of more than 32 bits":        {strings.Replace(cellStatus("a", ""), "countedReplicas: 1", "countedReplicas: 2147483648", 1), "format int32"},
@@ -70,7 +70,7 @@ func TestCellsInTheStatusOfPodProtector(t *testing.T) {
 		"a condition without a reason": {`{conditions: [{type: Ready, status: "True", reason: "", message: "", lastTransitionTime: "2026-11-21T12:00:00Z"}]}`, "reason"},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			wantStatusVerdict(t, c, p, test.status, test.refusal)
+			wantStatusVerdict(t, c, p, test.status, test.denial)
 		})
 	}
 }

@@ -34,9 +34,9 @@ func object(t *testing.T, kind, namespace, text string) *unstructured.Unstructur
 }
 
 // wantVerdict creates an object in a dry run. An empty refusal means that it is accepted.
-func wantVerdict(t *testing.T, c client.Client, u *unstructured.Unstructured, refusal string) {
+func wantVerdict(t *testing.T, c client.Client, u *unstructured.Unstructured, denial string) {
 	t.Helper()
-	wantErrorContaining(t, c.Create(t.Context(), u, client.DryRunAll, client.FieldValidation(metav1.FieldValidationStrict)), refusal)
+	wantErrorContaining(t, c.Create(t.Context(), u, client.DryRunAll, client.FieldValidation(metav1.FieldValidationStrict)), denial)
 }
 
 // repeated returns n items, each by the format with its number.
@@ -54,7 +54,7 @@ func TestSelectorsOfPodProtector(t *testing.T) {
 		key      = "label key"
 		noValues = "values must hold at least one value for In and NotIn, and none for Exists and DoesNotExist"
 	)
-	for claim, test := range map[string]struct{ selector, refusal string }{
+	for claim, test := range map[string]struct{ selector, denial string }{
 		"the empty selector selects all":    {`{}`, ""},
 		"labels":                            {`{matchLabels: {app: web, example.com/tier: ""}}`, ""},
 		"all operators":                     {`{matchExpressions: [{key: a, operator: In, values: [b]}, {key: a, operator: NotIn, values: [c]}, {key: d, operator: Exists}, {key: e, operator: DoesNotExist}]}`, ""},
@@ -88,7 +88,7 @@ func TestSelectorsOfPodProtector(t *testing.T) {
 		"a selector of another shape":       {`app=web`, "must be of type object"},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			wantVerdict(t, c, object(t, "PodProtector", namespace, `spec: {minAvailable: 1, selector: `+test.selector+`}`), test.refusal)
+			wantVerdict(t, c, object(t, "PodProtector", namespace, `spec: {minAvailable: 1, selector: `+test.selector+`}`), test.denial)
 		})
 	}
 }
@@ -96,7 +96,7 @@ func TestSelectorsOfPodProtector(t *testing.T) {
 func TestSpecsOfPodProtector(t *testing.T) {
 	c, namespace := testplane.Client(t), testplane.Namespace(t)
 	const amount = "must be a number of pods, from 0 to 2147483647, or a percentage from 0% to 100%"
-	for claim, test := range map[string]struct{ spec, refusal string }{
+	for claim, test := range map[string]struct{ spec, denial string }{
 		"all fields":                          {`{selector: {}, minAvailable: 0, minReadySeconds: 5, admissionHistory: {maxConcurrentLag: 3, compactThreshold: 7, aggregationRateMillis: 250}}`, ""},
 		"a threshold of 0 and no rate":        {`{selector: {}, minAvailable: 1, admissionHistory: {compactThreshold: 0, aggregationRateMillis: 0}}`, ""},
 		"a threshold of 1":                    {`{selector: {}, minAvailable: 1, admissionHistory: {compactThreshold: 1}}`, ""},
@@ -144,7 +144,7 @@ func TestSpecsOfPodProtector(t *testing.T) {
 			if test.spec != "" {
 				text = "spec: " + test.spec
 			}
-			wantVerdict(t, c, object(t, "PodProtector", namespace, orEmpty(text)), test.refusal)
+			wantVerdict(t, c, object(t, "PodProtector", namespace, orEmpty(text)), test.denial)
 		})
 	}
 }
@@ -159,7 +159,7 @@ func orEmpty(text string) string {
 func TestSpecsOfCell(t *testing.T) {
 	c := testplane.Client(t)
 	const bounds = "admissionDeadline must be from 5s to 1h"
-	for claim, test := range map[string]struct{ text, refusal string }{
+	for claim, test := range map[string]struct{ text, denial string }{
 		"an empty spec":                {`{}`, ""},
 		"the shortest deadline":        {`spec: {admissionDeadline: 5s}`, ""},
 		"the longest deadline":         {`spec: {admissionDeadline: 1h}`, ""},
@@ -185,14 +185,14 @@ func TestSpecsOfCell(t *testing.T) {
 		"a name of 64 characters":      {`metadata: {name: ` + strings.Repeat("c", 64) + `}`, "at most 63 characters"},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			wantVerdict(t, c, object(t, "Cell", "", test.text), test.refusal)
+			wantVerdict(t, c, object(t, "Cell", "", test.text), test.denial)
 		})
 	}
 }
 
 func TestScopeOfCellIsImmutable(t *testing.T) {
 	c := testplane.Client(t)
-	for claim, test := range map[string]struct{ before, after, refusal string }{
+	for claim, test := range map[string]struct{ before, after, denial string }{
 		"another namespace":             {`{namespaces: [a, b]}`, `{namespaces: [a, c]}`, "namespaces cannot be changed"},
 		"an additional namespace":       {`{namespaces: [a, b]}`, `{namespaces: [a, b, c]}`, "namespaces cannot be changed"},
 		"namespaces for the first time": {`{}`, `{namespaces: [a]}`, "namespaces cannot be changed"},
@@ -211,10 +211,10 @@ func TestScopeOfCellIsImmutable(t *testing.T) {
 			after := object(t, "Cell", "", "spec: "+test.after)
 			cell.Object["spec"] = after.Object["spec"]
 			err := c.Update(t.Context(), cell, client.DryRunAll)
-			if test.refusal == "" && err != nil {
+			if test.denial == "" && err != nil {
 				t.Errorf("rejected: %v, want it accepted", err)
-			} else if test.refusal != "" {
-				wantErrorContaining(t, err, test.refusal)
+			} else if test.denial != "" {
+				wantErrorContaining(t, err, test.denial)
 			}
 		})
 	}
@@ -231,7 +231,7 @@ func TestStatusOfPodProtector(t *testing.T) {
 	bucket := func(fields string) string {
 		return `{cells: [{cellID: a, ` + aggregation + `, admissionHistory: {buckets: [{startTime: "2026-11-21T12:00:00.000000Z", ` + fields + `}]}}]}`
 	}
-	for claim, test := range map[string]struct{ status, refusal string }{
+	for claim, test := range map[string]struct{ status, denial string }{
 		"a reservation":               {bucket(`counter: 1, podUID: u, podName: p, operation: Evict`), ""},
 		"merged reservations":         {bucket(`counter: 2, podUIDHashes: AAAAAAAAAAEAAAAAAAAAAg==`), ""},
 		"an unknown operation":        {bucket(`counter: 1, podUID: u, operation: Reboot`), `supported values: "Delete", "Evict", "Update", "Resize", "Relabel"`},
@@ -249,10 +249,10 @@ func TestStatusOfPodProtector(t *testing.T) {
 			u.Object["status"] = status
 			err := c.Status().Update(t.Context(), u, client.DryRunAll)
 			switch {
-			case test.refusal == "" && err != nil:
+			case test.denial == "" && err != nil:
 				t.Errorf("rejected: %v, want it accepted", err)
-			case test.refusal != "" && (err == nil || !strings.Contains(err.Error(), test.refusal)):
-				t.Errorf("error = %v, want it to contain %q", err, test.refusal)
+			case test.denial != "" && (err == nil || !strings.Contains(err.Error(), test.denial)):
+				t.Errorf("error = %v, want it to contain %q", err, test.denial)
 			}
 		})
 	}

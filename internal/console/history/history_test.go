@@ -20,7 +20,7 @@ func known(available, floor int32) history.Sample {
 // oracle is the slow reference implementation: it keeps everything.
 type oracle struct {
 	samples []entry
-	refused []entry
+	denied  []entry
 }
 
 type entry struct {
@@ -55,9 +55,9 @@ func (d *oracle) slot(from time.Time, length time.Duration) history.Point {
 			add(e.sample)
 		}
 	}
-	for _, e := range d.refused {
+	for _, e := range d.denied {
 		if !e.at.Before(from) && e.at.Before(from.Add(length)) {
-			p.Refused += e.removals
+			p.Denied += e.removals
 		}
 	}
 	return p
@@ -73,7 +73,7 @@ func TestPointsMatchOracle(t *testing.T) {
 				at := now.Add(-rapid.SampledFrom([]time.Duration{0, 2 * time.Second, time.Minute}).Draw(t, "late"))
 				removals := rapid.Int32Range(1, 9).Draw(t, "removals")
 				s.AddDenials(now, at, removals)
-				d.refused = append(d.refused, entry{at: at, removals: removals})
+				d.denied = append(d.denied, entry{at: at, removals: removals})
 				continue
 			}
 			sample := known(rapid.Int32Range(0, 3).Draw(t, "available"), rapid.Int32Range(0, 3).Draw(t, "floor"))
@@ -112,7 +112,7 @@ func matches(t *rapid.T, points []history.Point, d *oracle, from time.Time, slot
 			t.Fatalf("slot %s (-want +got):\n%s", p.At, diff)
 		}
 	}
-	for _, e := range append(append([]entry{}, d.samples...), d.refused...) {
+	for _, e := range append(append([]entry{}, d.samples...), d.denied...) {
 		at := e.at.Truncate(slot)
 		if changed := d.before(at) != d.slot(at, slot).Last || e.removals > 0; changed && !at.Before(from) && !told[at] {
 			t.Fatalf("Points() has no point of slot %s", at)

@@ -23,8 +23,8 @@ type Point struct {
 	Last Sample `json:"last"`
 	// Lowest is the lowest known number of available pods in the slot.
 	Lowest int32 `json:"lowest"`
-	// Refused is the number of removals that were denied in the slot.
-	Refused int32 `json:"refused"`
+	// Denied is the number of removals that were denied in the slot.
+	Denied int32 `json:"refused"`
 }
 
 // tier keeps the points of one resolution, in order of time. The first point may be older than keep: it holds the state since then.
@@ -73,7 +73,7 @@ func (t *tier) addDenials(at time.Time, removals int32) {
 		}
 		t.points = slices.Insert(t.points, i, point)
 	}
-	t.points[i].Refused += removals
+	t.points[i].Denied += removals
 }
 
 // trim drops points older than keep. The last point before that time remains as the state since then, without its other data.
@@ -88,7 +88,7 @@ func (t *tier) trim(now time.Time, keep time.Duration) {
 		t.points = slices.Delete(t.points, 0, 1)
 	} else if first == 1 {
 		old := &t.points[0]
-		old.Refused, old.Lowest = 0, old.Last.Available
+		old.Denied, old.Lowest = 0, old.Last.Available
 	}
 }
 

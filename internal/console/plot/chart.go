@@ -75,7 +75,7 @@ func mergeColumns(points []history.Point, f *frame) (merged []history.Point) {
 			if p.Last.Known && (!last.Last.Known || p.Lowest < last.Lowest) {
 				last.Lowest = p.Lowest
 			}
-			last.Last, last.Refused = p.Last, last.Refused+p.Refused
+			last.Last, last.Denied = p.Last, last.Denied+p.Denied
 			continue
 		}
 		merged = append(merged, p)
@@ -125,7 +125,7 @@ func (c *Chart) draw(points []history.Point, f *frame) {
 		if i+1 < len(points) {
 			to = f.x(points[i+1].At)
 		}
-		if p.Refused > 0 {
+		if p.Denied > 0 {
 			c.addMark(p, from)
 		}
 		if !p.Last.Known {
@@ -163,9 +163,9 @@ func (c *Chart) addGap(p history.Point, from, to float64) {
 
 // addMark adds a mark whose height grows with the logarithm of the denials.
 func (c *Chart) addMark(p history.Point, x float64) {
-	tall := min(6+4*math.Log10(float64(p.Refused)), 18)
+	tall := min(6+4*math.Log10(float64(p.Denied)), 18)
 	c.Marks = append(c.Marks, Mark{
-		X: x, Top: round(c.Bottom + 20 - tall), Height: round(tall), Title: fmt.Sprintf("%s UTC: %d refused", p.At.UTC().Format("15:04:05"), p.Refused),
+		X: x, Top: round(c.Bottom + 20 - tall), Height: round(tall), Title: fmt.Sprintf("%s UTC: %d refused", p.At.UTC().Format("15:04:05"), p.Denied),
 	})
 }
 

@@ -13,9 +13,9 @@ import (
 
 var noon = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 
-func point(before time.Duration, available, floor, refused int32) history.Point {
+func point(before time.Duration, available, floor, denied int32) history.Point {
 	return history.Point{
-		At: noon.Add(-before), Lowest: available, Refused: refused,
+		At: noon.Add(-before), Lowest: available, Denied: denied,
 		Last: history.Sample{Available: available, Floor: floor, FloorKnown: true, Known: true},
 	}
 }
@@ -43,7 +43,7 @@ func TestNewDrawsStepsAreasAndMarks(t *testing.T) {
 }
 
 func TestNewOfNoPointsIsEmpty(t *testing.T) {
-	c := plot.New([]history.Point{{At: noon.Add(-time.Minute), Refused: 3}}, noon, time.Hour, plot.Wide)
+	c := plot.New([]history.Point{{At: noon.Add(-time.Minute), Denied: 3}}, noon, time.Hour, plot.Wide)
 	if !c.Empty || c.Available != "" || len(c.Marks) != 1 {
 		t.Errorf("%+v", c)
 	}
@@ -95,7 +95,7 @@ func TestNewBar(t *testing.T) {
 
 func TestAxisFitsData(t *testing.T) {
 	unknown := func(before time.Duration) history.Point { return history.Point{At: noon.Add(-before)} }
-	denied := history.Point{At: noon.Add(-50 * time.Minute), Refused: 1}
+	denied := history.Point{At: noon.Add(-50 * time.Minute), Denied: 1}
 	for claim, c := range map[string]struct {
 		points      []history.Point
 		first, last string // the labels of the first and the last tick

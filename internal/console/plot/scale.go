@@ -71,7 +71,7 @@ const minSpan = 10 * time.Second
 // span returns the time from the first to the last data of the window that ends now. A state lasts until now unless a later one is unknown.
 func span(points []history.Point, now time.Time, window time.Duration) (from, to time.Time) {
 	from, to = now.Add(-window), now
-	hasData := func(p history.Point) bool { return p.Last.Known || p.Refused > 0 }
+	hasData := func(p history.Point) bool { return p.Last.Known || p.Denied > 0 }
 	first := slices.IndexFunc(points, hasData)
 	if first < 0 {
 		return from, to

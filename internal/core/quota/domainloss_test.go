@@ -198,7 +198,7 @@ func TestDomainLossAssumesTheWorstPlacement(t *testing.T) {
 			asked := drawZonedPod(t, 100+i)
 			next := p.DeepCopy()
 			verdict := quota.Decide(next, []quota.Removal{asked.removal()})[0]
-			refused, fatal := verdict.Outcome == quota.DeniedDomainLoss, ""
+			denied, fatal := verdict.Outcome == quota.DeniedDomainLoss, ""
 			for _, domain := range allZones {
 				left := 0
 				for i := range p.Status.Cells {
@@ -215,7 +215,7 @@ func TestDomainLossAssumesTheWorstPlacement(t *testing.T) {
 				}
 			}
 			admitted := verdict.Outcome.Admitted()
-			if floor := p.Spec.MinAvailable.IntValue(); floor > 0 && (admitted && fatal != "" || refused && fatal == "") {
+			if floor := p.Spec.MinAvailable.IntValue(); floor > 0 && (admitted && fatal != "" || denied && fatal == "") {
 				t.Fatalf("Decide() of %+v = %s %+v, although %s\n%+v", asked, verdict.Outcome, verdict.Loss, cmp.Or(fatal, "no domain loss violates the floor"), p.Status.Cells)
 			}
 			p = next

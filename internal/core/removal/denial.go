@@ -129,22 +129,22 @@ func (d Denial) disruptionBudgetDetails() *metav1.StatusDetails {
 
 // message returns the text of the denial.
 func (d Denial) message(cell string, r Request) string {
-	refuses := fmt.Sprintf("Breakwater refuses to %s pod %q", r.verb(), r.PodName)
+	denies := fmt.Sprintf("Breakwater refuses to %s pod %q", r.verb(), r.PodName)
 	switch d.Cause {
 	case CauseProtector:
 		return denialMessage(*d.By, d.Decision, r)
 	case CauseUnreachable:
 		return fmt.Sprintf("%s: the removal could not be reserved with PodProtector %s (%s); try again, or %s.",
-			refuses, describeCharge(*d.By), d.Detail, forceHint(r))
+			denies, describeCharge(*d.By), d.Detail, forceHint(r))
 	case CauseSilent:
-		return fmt.Sprintf("%s: %s, so the removal could not be reserved with PodProtector %s; try again, or %s.", refuses, d.Detail, d.By.Key, forceHint(r))
+		return fmt.Sprintf("%s: %s, so the removal could not be reserved with PodProtector %s; try again, or %s.", denies, d.Detail, d.By.Key, forceHint(r))
 	case CauseUnreadPod:
-		return fmt.Sprintf("%s, since "+OfUnreadPod+"%q: %s; try again, or %s.", refuses, cell, d.Detail, exemptHint)
+		return fmt.Sprintf("%s, since "+OfUnreadPod+"%q: %s; try again, or %s.", denies, cell, d.Detail, exemptHint)
 	case CauseChangedPod:
-		return fmt.Sprintf("%s, since its labels in cell %q are not those of the request; try again, or %s.", refuses, cell, exemptHint)
+		return fmt.Sprintf("%s, since its labels in cell %q are not those of the request; try again, or %s.", denies, cell, exemptHint)
 	case CauseUnrecorded:
 		return fmt.Sprintf("%s without a grace period, since node guards must know of it and it could not be recorded in cell %q (%s); "+
-			"try again, use a grace period of at least 1 s, or %s.", refuses, cell, d.Detail, exemptHint)
+			"try again, use a grace period of at least 1 s, or %s.", denies, cell, d.Detail, exemptHint)
 	case CauseNoPod:
 		text := fmt.Sprintf("Breakwater finds no pod %q in namespace %q of cell %q.", r.PodName, r.Namespace, cell)
 		if d.Detail != "" {
@@ -152,14 +152,14 @@ func (d Denial) message(cell string, r Request) string {
 		}
 		return text
 	case CausePrecondition:
-		return fmt.Sprintf("%s, since a precondition of the eviction fails: %s.", refuses, d.Detail)
+		return fmt.Sprintf("%s, since a precondition of the eviction fails: %s.", denies, d.Detail)
 	case CauseUnknownCell:
 		return fmt.Sprintf("Breakwater does not know cell %q: no core cluster has a Cell of that name with a kubeconfigSecretRef, and the webhook has "+
 			"no --cell for it; delete the webhook configuration of this cluster if the cell was removed, or %s.", cell, exemptHint)
 	case CauseMalformed:
 		return fmt.Sprintf("Breakwater cannot parse the review: %s.", d.Detail)
 	default:
-		return fmt.Sprintf("%s, since its protectors cannot be determined: %s; try again, or %s.", refuses, d.Detail, forceHint(r))
+		return fmt.Sprintf("%s, since its protectors cannot be determined: %s; try again, or %s.", denies, d.Detail, forceHint(r))
 	}
 }
 

@@ -57,7 +57,7 @@ func deniedBy(charge removal.Charge, outcome quota.Outcome, r removal.Request) r
 
 func TestIsDisruptionBudgetDenial(t *testing.T) {
 	cause := []metav1.StatusCause{{Type: policyv1.DisruptionBudgetCause}}
-	refused := func(details *metav1.StatusDetails) error {
+	denied := func(details *metav1.StatusDetails) error {
 		return &apierrors.StatusError{ErrStatus: metav1.Status{Code: 429, Reason: metav1.StatusReasonTooManyRequests, Details: details}}
 	}
 	for claim, c := range map[string]struct {
@@ -66,10 +66,10 @@ func TestIsDisruptionBudgetDenial(t *testing.T) {
 	}{
 		"no error":                          {nil, false},
 		"another error":                     {errors.New("cut"), false},
-		"a denial without details":          {refused(nil), false},
-		"a denial by a PodDisruptionBudget": {refused(&metav1.StatusDetails{Causes: cause}), true},
-		"a denial by a protector":           {refused(&metav1.StatusDetails{Group: "breakwater.dev", Causes: cause}), false},
-		"another denial by a protector":     {refused(&metav1.StatusDetails{Group: "breakwater.dev"}), false},
+		"a denial without details":          {denied(nil), false},
+		"a denial by a PodDisruptionBudget": {denied(&metav1.StatusDetails{Causes: cause}), true},
+		"a denial by a protector":           {denied(&metav1.StatusDetails{Group: "breakwater.dev", Causes: cause}), false},
+		"another denial by a protector":     {denied(&metav1.StatusDetails{Group: "breakwater.dev"}), false},
 	} {
 		if got := removal.IsDisruptionBudgetDenial(c.err); got != c.want {
 			t.Errorf("IsDisruptionBudgetDenial() of %s = %t, want %t", claim, got, c.want)

@@ -21,10 +21,10 @@ func FuzzSelector(f *testing.F) {
 		if json.Unmarshal([]byte(selector), &written) != nil || json.Unmarshal([]byte(pod), &podLabels) != nil {
 			t.Skip("not the JSON of a selector and labels")
 		}
-		oracle, refused := metav1.LabelSelectorAsSelector(labelSelector(written))
+		oracle, denied := metav1.LabelSelectorAsSelector(labelSelector(written))
 		s, err := selectors.Compile(written)
-		if (err != nil) != (refused != nil) {
-			t.Fatalf("Compile(%s) = %v, Kubernetes says %v", selector, err, refused)
+		if (err != nil) != (denied != nil) {
+			t.Fatalf("Compile(%s) = %v, Kubernetes says %v", selector, err, denied)
 		}
 		if err != nil {
 			return

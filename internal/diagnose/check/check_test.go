@@ -116,7 +116,7 @@ func newChecker(t *testing.T, dial check.Dial, objects []client.Object) *check.C
 func TestRunCallsWebhooks(t *testing.T) {
 	allow := func(*admissionv1.AdmissionReview) {}
 	good, another := newHook(t, "webhook.ns.svc", allow), newHook(t, "another.ns.svc", allow)
-	refusing := newHook(t, "webhook.ns.svc", func(r *admissionv1.AdmissionReview) {
+	denying := newHook(t, "webhook.ns.svc", func(r *admissionv1.AdmissionReview) {
 		r.Response.Allowed, r.Response.Result = false, &metav1.Status{Message: "unknown cell"}
 	})
 	confused := newHook(t, "webhook.ns.svc", func(r *admissionv1.AdmissionReview) { r.Response.UID = "another" })
@@ -135,7 +135,7 @@ func TestRunCallsWebhooks(t *testing.T) {
 		"one with an invalid caBundle":        {good, configuration([]byte("garbage"), ""), "has no certificate in its caBundle"},
 		"one of another CA":                   {good, configuration(another.ca, ""), "certificate signed by unknown authority"},
 		"one of another name":                 {another, configuration(another.ca, ""), "not webhook.ns.svc"},
-		"one that does not know the cell":     {refusing, configuration(refusing.ca, ""), "unknown cell"},
+		"one that does not know the cell":     {denying, configuration(denying.ca, ""), "unknown cell"},
 		"one that answers another review":     {confused, configuration(confused.ca, ""), "answers, but is not a webhook"},
 		"a Service that does not exist":       {good, elsewhere, "does not answer"},
 		"a configuration without webhooks":    {good, empty, "removals are not reviewed"},

@@ -29,7 +29,7 @@ func TestRunCallsSchedulingWebhooks(t *testing.T) {
 	}
 	good := answering(map[string]string{"reason": "NoPolicy"})
 	blind := answering(map[string]string{"reason": "NotReady", "why": "the scheduling policies of core are not read yet"})
-	refusing := newHook(t, "webhook.ns.svc", func(r *admissionv1.AdmissionReview) {
+	denying := newHook(t, "webhook.ns.svc", func(r *admissionv1.AdmissionReview) {
 		r.Response.Allowed, r.Response.Result = false, &metav1.Status{Message: "no"}
 	})
 	empty := newSchedulingWebhook(good.ca)
@@ -43,7 +43,7 @@ func TestRunCallsSchedulingWebhooks(t *testing.T) {
 		"one that cannot read policies":       {blind, newSchedulingWebhook(blind.ca), "does not change pods (NotReady): the scheduling policies of core are not read yet"},
 		"one without a caBundle yet":          {good, newSchedulingWebhook(nil), "has no caBundle yet"},
 		"one of another CA":                   {good, newSchedulingWebhook(blind.ca), "certificate signed by unknown authority"},
-		"one that refuses a pod like another": {refusing, newSchedulingWebhook(refusing.ca), "denies a request that consumes no budget: no"},
+		"one that refuses a pod like another": {denying, newSchedulingWebhook(denying.ca), "denies a request that consumes no budget: no"},
 		"a configuration without webhooks":    {good, empty, "is empty"},
 		"a configuration that does not exist": {good, nil, "does not exist"},
 	} {

@@ -52,20 +52,20 @@ func ParseAudit(line []byte) (d Denial, ok bool, err error) {
 	if e.ObjectRef.Name != "" {
 		d.Pods = []string{e.ObjectRef.Name}
 	}
-	refused := e.ResponseStatus.Code >= 400
+	denied := e.ResponseStatus.Code >= 400
 	switch {
 	case d.Forced:
 		d.Verdict, d.Reason = e.annotation(v1alpha1.AuditForcedOver), e.annotation(v1alpha1.AuditForcedReason)
-		return d, !refused, nil
+		return d, !denied, nil
 	case slices.Contains([]string{"Unguarded", "NotAvailable", "Unprotected", "OtherCell", "Reserved", "DryRun"}, verdict):
 		// The audit event of a collection deletion keeps the annotations of its first pod. Another admission check, such as a
 		// PodDisruptionBudget, can have denied the request.
-		if !refused || !strings.Contains(e.ResponseStatus.Message, "Breakwater refuses to") {
+		if !denied || !strings.Contains(e.ResponseStatus.Message, "Breakwater refuses to") {
 			return Denial{}, false, nil
 		}
 		d.Verdict = ""
 	}
-	d.Trial = !refused
+	d.Trial = !denied
 	d.setMessage(e.ResponseStatus.Message)
 	return d, true, nil
 }
@@ -77,7 +77,7 @@ func (d *Denial) setMessage(message string) {
 		return
 	}
 	d.Message = message[at:]
-	if parts := refusedPattern.FindStringSubmatch(d.Message); parts != nil && len(d.Pods) == 0 {
+	if parts := deniedPattern.FindStringSubmatch(d.Message); parts != nil && len(d.Pods) == 0 {
 		d.Pods = []string{unquote(parts[2])}
 	}
 }

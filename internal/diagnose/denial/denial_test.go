@@ -18,7 +18,7 @@ import (
 
 var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
-const refusal = `Breakwater refuses to remove pod "web-0": PodProtector shop/web in core cluster "core" would have fewer pods available than its floor (floor 5, available 5, removals under way 0); try again when more pods are available, or lower the floor where it is declared.`
+const denialText = `Breakwater refuses to remove pod "web-0": PodProtector shop/web in core cluster "core" would have fewer pods available than its floor (floor 5, available 5, removals under way 0); try again when more pods are available, or lower the floor where it is declared.`
 
 func event(reason, note string) *eventsv1.Event {
 	return &eventsv1.Event{
@@ -28,9 +28,9 @@ func event(reason, note string) *eventsv1.Event {
 }
 
 func TestParseEvent(t *testing.T) {
-	series := event("RemovalRefused", refusal+" (7 more were refused since the last event.)")
+	series := event("RemovalRefused", denialText+" (7 more were refused since the last event.)")
 	series.Series = &eventsv1.EventSeries{Count: 4, LastObservedTime: metav1.NewMicroTime(noon.Add(time.Minute))}
-	other := event("RemovalRefused", refusal)
+	other := event("RemovalRefused", denialText)
 	other.Regarding.Kind = "Cell"
 	const unknown = `Breakwater does not know cell "b" and refuses to decide about its pods.`
 	unblamed := event("RemovalRefused", denial.Note(unknown, "alice", "b", "UnknownCell", 2))
@@ -53,11 +53,11 @@ func TestParseEvent(t *testing.T) {
 			d.Count, d.User, d.Cell, d.Verdict, d.Pods, d.Message, d.Protector = 3, "alice", "b", "UnknownCell", []string{"web-1"}, unknown, ""
 		})},
 		"a break-glass event on a Cell": {forcedOnCell, nil},
-		"a denial with its user": {event("RemovalRefused", denial.Note(refusal, "alice", "a", "NoBudget", 3)), with(func(d *denial.Denial) {
-			d.Count, d.User, d.Cell, d.Verdict, d.Pods, d.Message = 4, "alice", "a", "NoBudget", []string{"web-0"}, refusal
+		"a denial with its user": {event("RemovalRefused", denial.Note(denialText, "alice", "a", "NoBudget", 3)), with(func(d *denial.Denial) {
+			d.Count, d.User, d.Cell, d.Verdict, d.Pods, d.Message = 4, "alice", "a", "NoBudget", []string{"web-0"}, denialText
 		})},
 		"one of an older webhook, several times": {series, with(func(d *denial.Denial) {
-			d.Last, d.Count, d.Pods, d.Message = noon.Add(time.Minute), 11, []string{"web-0"}, refusal
+			d.Last, d.Count, d.Pods, d.Message = noon.Add(time.Minute), 11, []string{"web-0"}, denialText
 		})},
 		"a break-glass removal": {event("RemovalForced", denial.ForcedNote(forced, 2)), with(func(d *denial.Denial) {
 			d.Count, d.User, d.Cell, d.Verdict, d.Pods, d.Message, d.Forced = 3, "alice", "a", "NoBudget", []string{"web-0"}, forced, true
@@ -67,7 +67,7 @@ func TestParseEvent(t *testing.T) {
 			d.Reason = `x Asked by "bob".`
 		})},
 		"a foreign text":           {event("RemovalRefused", "hm"), with(func(d *denial.Denial) { d.Message = "hm" })},
-		"an event of another kind": {event("Spread", refusal), nil},
+		"an event of another kind": {event("Spread", denialText), nil},
 		"one of another object":    {other, nil},
 	} {
 		t.Run(claim, func(t *testing.T) {
@@ -89,7 +89,7 @@ func TestParseEventParsesNote(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		user := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{`" in cell "b": NoBudget.`, ` Asked by "x" in cell "y": Full. (3 more were refused since the last event.)`})).Draw(t, "user")
 		more := rapid.IntRange(0, 1_000_000).Draw(t, "more")
-		message := refusal + rapid.SampledFrom([]string{"", user, strings.Repeat("é", 600)}).Draw(t, "rest")
+		message := denialText + rapid.SampledFrom([]string{"", user, strings.Repeat("é", 600)}).Draw(t, "rest")
 		note := denial.Note(message, user, "cell-a", "NoBudget", more)
 		if len(note) > 1024 || utf8.ValidString(message) && !utf8.ValidString(note) {
 			t.Fatalf("Note() has %d bytes, want at most 1024: %q", len(note), note)
@@ -108,12 +108,12 @@ const audit = `{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata"
 "objectRef":{"resource":"pods","namespace":"shop","name":"%s"%s},"responseStatus":{"code":%d,"message":%q},"requestReceivedTimestamp":"2026-11-22T12:00:00.000000Z","annotations":{"pods.breakwater.dev/verdict":"%s","pods.breakwater.dev/protectors":"core/shop/web,core/shop/all"%s}}`
 
 func TestParseAudit(t *testing.T) {
-	told := `admission webhook "pods.breakwater.dev" denied the request: ` + refusal
+	told := `admission webhook "pods.breakwater.dev" denied the request: ` + denialText
 	line := func(stage, query, verb, name, more string, code int, message, verdict, annotations string) string {
 		return fmt.Sprintf(audit, stage, query, verb, name, more, code, message, verdict, annotations)
 	}
 	done := "ResponseComplete"
-	base := denial.Denial{First: noon, Last: noon, Count: 1, Core: "core", Namespace: "shop", Protector: "web,all", User: "alice", Pods: []string{"web-0"}, Operation: "Delete", Verdict: "NoBudget", Message: refusal}
+	base := denial.Denial{First: noon, Last: noon, Count: 1, Core: "core", Namespace: "shop", Protector: "web,all", User: "alice", Pods: []string{"web-0"}, Operation: "Delete", Verdict: "NoBudget", Message: denialText}
 	with := func(change func(*denial.Denial)) *denial.Denial {
 		d := base
 		change(&d)

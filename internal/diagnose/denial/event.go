@@ -48,7 +48,7 @@ const quotedPattern = `("(?:[^"\\]|\\.)*")`
 // These patterns match the texts that the webhook writes.
 var (
 	suffixPattern    = regexp.MustCompile(`(?s)^(.*) \((\d+) more (?:was|were) (?:refused|forced) since the last event\.\)$`)
-	refusedPattern   = regexp.MustCompile(`^Breakwater refuses to (\w+) pod ` + quotedPattern)
+	deniedPattern    = regexp.MustCompile(`^Breakwater refuses to (\w+) pod ` + quotedPattern)
 	requesterPattern = regexp.MustCompile(`(?s)^(.*) Asked by ` + quotedPattern + ` in cell ` + quotedPattern + `: (\w+)\.$`)
 	forcedPattern    = regexp.MustCompile(`(?s)^Pod ` + quotedPattern + ` in cell ` + quotedPattern + ` goes although (\w+): .*? Asked by ` + quotedPattern +
 		`\.(?: The reason given is ` + quotedPattern + `\.)?`)
@@ -92,7 +92,7 @@ func ParseEvent(core string, e *eventsv1.Event) (d Denial, ok bool) {
 	if parts := requesterPattern.FindStringSubmatch(d.Message); parts != nil {
 		d.Message, d.User, d.Cell, d.Verdict = parts[1], unquote(parts[2]), unquote(parts[3]), parts[4]
 	}
-	if parts := refusedPattern.FindStringSubmatch(d.Message); parts != nil {
+	if parts := deniedPattern.FindStringSubmatch(d.Message); parts != nil {
 		d.Pods = []string{unquote(parts[2])}
 	}
 	return d, true

@@ -231,16 +231,16 @@ func TestPodExplainsShares(t *testing.T) {
 }
 
 func TestPodReportsWhetherWebhookIsCalled(t *testing.T) {
-	refused := situation(web(), v1alpha1.OperationDelete, protector(4, 2, 2))
-	if e := explain.Pod(refused); e.IsAdmitted() || e.Asked != explain.AskedYes || len(e.Remedies) == 0 {
+	denied := situation(web(), v1alpha1.OperationDelete, protector(4, 2, 2))
+	if e := explain.Pod(denied); e.IsAdmitted() || e.Asked != explain.AskedYes || len(e.Remedies) == 0 {
 		t.Errorf("Pod() with a webhook: asked %s, goes %v, remedies %q; want Yes, false, some", e.Asked, e.IsAdmitted(), e.Remedies)
 	}
-	refused.Hooks[0].SkipReason = "the namespace is exempt"
-	if e := explain.Pod(refused); !e.IsAdmitted() || e.Asked != explain.AskedNo || e.Allowed || len(e.Remedies) > 0 {
+	denied.Hooks[0].SkipReason = "the namespace is exempt"
+	if e := explain.Pod(denied); !e.IsAdmitted() || e.Asked != explain.AskedNo || e.Allowed || len(e.Remedies) > 0 {
 		t.Errorf("Pod() in an exempt namespace: asked %s, goes %v, remedies %q; want No, true, none", e.Asked, e.IsAdmitted(), e.Remedies)
 	}
-	refused.HooksUnknown = true
-	if e := explain.Pod(refused); e.IsAdmitted() || e.Asked != explain.AskedUnknown {
+	denied.HooksUnknown = true
+	if e := explain.Pod(denied); e.IsAdmitted() || e.Asked != explain.AskedUnknown {
 		t.Errorf("Pod() without known webhooks: asked %s, goes %v; want Unknown, false", e.Asked, e.IsAdmitted())
 	}
 }

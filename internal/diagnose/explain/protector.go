@@ -28,8 +28,8 @@ type Protector struct {
 	Why     string `json:"why"`
 	// Outcome is the protector's own decision, without break-glass. It is empty unless Charged is true.
 	Outcome quota.Outcome `json:"outcome,omitempty"`
-	// Refuses is the text of a denial.
-	Refuses string `json:"refuses,omitempty"`
+	// Denies is the text of a denial.
+	Denies string `json:"refuses,omitempty"`
 	// Floor is the floor and FloorFrom its source. FloorKnown is false if the floor cannot be computed.
 	Floor      int    `json:"floor"`
 	FloorFrom  string `json:"floorFrom"`
@@ -115,7 +115,7 @@ func (s Situation) explainProtector(c removal.Charge, e *Explanation) Protector 
 	if p.Outcome.Admitted() {
 		return p
 	}
-	p.Refuses, p.advice = removal.DenialReason(c, verdict)
+	p.Denies, p.advice = removal.DenialReason(c, verdict)
 	if s.Request.IsBreakGlass() && e.ForcedOver == "" {
 		e.ForcedOver = removal.VerdictReason(p.Outcome)
 	}

@@ -55,17 +55,17 @@ func withMore(c removal.Charge, cellID string, more int) (removal.Charge, bool) 
 
 // remedies describes changes that would admit the removal. All protectors that deny it must be satisfied.
 func (s Situation) remedies(protectors []Protector) (all []string) {
-	refusing := 0
+	denying := 0
 	for _, p := range protectors {
-		if p.Refuses != "" {
-			refusing++
+		if p.Denies != "" {
+			denying++
 		}
 	}
-	if refusing > 1 {
-		all = append(all, fmt.Sprintf("%d protectors deny the removal, and all of them must admit it:", refusing))
+	if denying > 1 {
+		all = append(all, fmt.Sprintf("%d protectors deny the removal, and all of them must admit it:", denying))
 	}
 	for _, p := range protectors {
-		if p.Refuses == "" {
+		if p.Denies == "" {
 			continue
 		}
 		name := p.Namespace + "/" + p.Name

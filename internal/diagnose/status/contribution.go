@@ -23,8 +23,8 @@ type Contribution struct {
 	// Expected is the number of replicas that the cell's workloads request. It is unset if it is not needed or unknown.
 	Expected *int `json:"expected,omitempty"`
 	UnderWay int  `json:"underWay"`
-	// Refuses is the verdict that denies the next removal in the cell. It is empty if the removal would be admitted.
-	Refuses string `json:"refuses,omitempty"`
+	// Denies is the verdict that denies the next removal in the cell. It is empty if the removal would be admitted.
+	Denies string `json:"refuses,omitempty"`
 	// Worthless is why the counts are not used. It is empty if they are.
 	Worthless string `json:"worthless,omitempty"`
 	// Discount is why the pods do not count for removals in other cells: Stale, Draining or Cleared.
@@ -106,7 +106,7 @@ func contributionOf(p *v1alpha1.PodProtector, entry *v1alpha1.PodProtectorCell) 
 	a := &entry.Aggregation
 	one := Contribution{
 		Cell: entry.CellID, UnderWay: quota.Open(&entry.AdmissionHistory), Discount: string(entry.Discount), Counted: a.LastEventTime.Time,
-		Epoch: a.Epoch, Holder: a.Holder, Refuses: denialReasonIn(p, entry.CellID), FloorShare: floorShareOf(p, entry),
+		Epoch: a.Epoch, Holder: a.Holder, Denies: denialReasonIn(p, entry.CellID), FloorShare: floorShareOf(p, entry),
 		Exempt: string(a.Exempt),
 	}
 	if one.FloorShare != nil {

@@ -44,8 +44,8 @@ type Protector struct {
 	Budget *int `json:"budget,omitempty"`
 	// Allowed is how many removals the webhook would admit now. It can be less than Budget.
 	Allowed int `json:"allowed"`
-	// Refuses is the verdict with which the webhook would deny the next removal. It is empty if the webhook would admit it.
-	Refuses string `json:"refuses,omitempty"`
+	// Denies is the verdict with which the webhook would deny the next removal. It is empty if the webhook would admit it.
+	Denies string `json:"refuses,omitempty"`
 
 	Cells []Contribution `json:"cells"`
 	// Uncounted are the names of Cells that have never counted the protector's pods.
@@ -116,7 +116,7 @@ func Of(core string, p *v1alpha1.PodProtector, cells []v1alpha1.Cell, now time.T
 		}
 	}
 	slices.Sort(v.Uncounted)
-	v.Refuses = denialReason(p, &v)
+	v.Denies = denialReason(p, &v)
 	return v
 }
 
@@ -131,7 +131,7 @@ func (p *Protector) BelowFloor() int {
 // NeedsAllPods reports whether the floor is the number of pods that there should be, and no pod is missing. No removal is then ever allowed, by
 // design: for example of a canary, or of an application with one pod.
 func (p *Protector) NeedsAllPods() bool {
-	if p.Refuses != string(quota.DeniedNoBudget) || p.Floor.Pods == nil || p.UnderWay > 0 || p.BelowFloor() > 0 || p.DecreasePending != nil {
+	if p.Denies != string(quota.DeniedNoBudget) || p.Floor.Pods == nil || p.UnderWay > 0 || p.BelowFloor() > 0 || p.DecreasePending != nil {
 		return false
 	}
 	wanted := p.Total
@@ -165,7 +165,7 @@ func denialReason(p *v1alpha1.PodProtector, v *Protector) string {
 	if len(v.Cells) == 0 {
 		return denialReasonIn(p, "")
 	}
-	return v.Cells[0].Refuses
+	return v.Cells[0].Denies
 }
 
 // denialReasonIn returns the verdict that denies the removal of a pod of a cell. The pod has no reservation and no domain. It is empty if the

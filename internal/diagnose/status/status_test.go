@@ -65,19 +65,19 @@ func TestOfMatchesDecide(t *testing.T) {
 		of                                 *v1alpha1.PodProtector
 		available, underWay, left, allowed int
 		unknown                            bool
-		refuses                            string
+		denies                             string
 	}{
 		"budget is left":                       {of: protector(7, 5, 4), available: 9, left: 2, allowed: 2},
-		"at its floor":                         {of: protector(9, 5, 4), available: 9, refuses: "NoBudget"},
-		"below it":                             {of: protector(12, 5, 4), available: 9, left: -3, refuses: "NoBudget"},
+		"at its floor":                         {of: protector(9, 5, 4), available: 9, denies: "NoBudget"},
+		"below it":                             {of: protector(12, 5, 4), available: 9, left: -3, denies: "NoBudget"},
 		"a floor of 0 refuses nothing":         {of: protector(0, 0)},
-		"never counted":                        {of: protector(1), left: -1, refuses: "NeverAggregated"},
-		"reservations reduce the budget":       {of: edited(protector(7, 5, 4), func(p *v1alpha1.PodProtector) { reserve(p, 0, "x", "y") }), available: 9, underWay: 2, refuses: "NoBudget"},
-		"as many as maxConcurrentLag":          {of: edited(protector(1, 9), func(p *v1alpha1.PodProtector) { p.Spec.AdmissionHistory.MaxConcurrentLag = 1; reserve(p, 0, "x") }), available: 9, underWay: 1, left: 7, refuses: "Full"},
-		"an unknown floor":                     {of: edited(protector(1, 9), func(p *v1alpha1.PodProtector) { p.Spec.MinAvailable = &percent }), available: 9, unknown: true, refuses: "FloorUnknown"},
-		"counts of another spec":               {of: edited(protector(1, 9), func(p *v1alpha1.PodProtector) { p.Spec.MinReadySeconds = 5 }), left: -1, refuses: "NoBudget"},
-		"void counts":                          {of: edited(protector(1, 9), func(p *v1alpha1.PodProtector) { quota.VoidCounts(&p.Status.Cells[0].Aggregation) }), left: -1, refuses: "Restored"},
-		"a discounted cell counts for nothing": {of: edited(protector(4, 9, 4), func(p *v1alpha1.PodProtector) { p.Status.Cells[0].Discount = v1alpha1.DiscountStale }), available: 4, refuses: ""},
+		"never counted":                        {of: protector(1), left: -1, denies: "NeverAggregated"},
+		"reservations reduce the budget":       {of: edited(protector(7, 5, 4), func(p *v1alpha1.PodProtector) { reserve(p, 0, "x", "y") }), available: 9, underWay: 2, denies: "NoBudget"},
+		"as many as maxConcurrentLag":          {of: edited(protector(1, 9), func(p *v1alpha1.PodProtector) { p.Spec.AdmissionHistory.MaxConcurrentLag = 1; reserve(p, 0, "x") }), available: 9, underWay: 1, left: 7, denies: "Full"},
+		"an unknown floor":                     {of: edited(protector(1, 9), func(p *v1alpha1.PodProtector) { p.Spec.MinAvailable = &percent }), available: 9, unknown: true, denies: "FloorUnknown"},
+		"counts of another spec":               {of: edited(protector(1, 9), func(p *v1alpha1.PodProtector) { p.Spec.MinReadySeconds = 5 }), left: -1, denies: "NoBudget"},
+		"void counts":                          {of: edited(protector(1, 9), func(p *v1alpha1.PodProtector) { quota.VoidCounts(&p.Status.Cells[0].Aggregation) }), left: -1, denies: "Restored"},
+		"a discounted cell counts for nothing": {of: edited(protector(4, 9, 4), func(p *v1alpha1.PodProtector) { p.Status.Cells[0].Discount = v1alpha1.DiscountStale }), available: 4, denies: ""},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			before := c.of.DeepCopy()
@@ -88,8 +88,8 @@ func TestOfMatchesDecide(t *testing.T) {
 			} else if v.Budget != nil {
 				left = *v.Budget
 			}
-			if v.Available != c.available || v.UnderWay != c.underWay || left != c.left || v.Allowed != c.allowed || v.Refuses != c.refuses {
-				t.Errorf("Of() = available %d, under way %d, budget %d, allowed %d, refuses %q; want %+v", v.Available, v.UnderWay, left, v.Allowed, v.Refuses, c)
+			if v.Available != c.available || v.UnderWay != c.underWay || left != c.left || v.Allowed != c.allowed || v.Denies != c.denies {
+				t.Errorf("Of() = available %d, under way %d, budget %d, allowed %d, refuses %q; want %+v", v.Available, v.UnderWay, left, v.Allowed, v.Denies, c)
 			}
 			if diff := cmp.Diff(before, c.of); diff != "" {
 				t.Errorf("Of() modified the protector (-want +got):\n%s", diff)
@@ -122,8 +122,8 @@ func TestContributionsAddUpToAvailable(t *testing.T) {
 		for _, one := range v.Cells {
 			sum, underWay = sum+one.CountsElsewhere, underWay+one.UnderWay
 			fresh := quota.Removal{Cell: one.Cell, PodUID: "fresh"}
-			if admitted := quota.Decide(p.DeepCopy(), []quota.Removal{fresh})[0].Outcome.Admitted(); admitted != (one.Refuses == "") {
-				t.Fatalf("cell %s refuses %q, but Decide() admits a removal there: %v", one.Cell, one.Refuses, admitted)
+			if admitted := quota.Decide(p.DeepCopy(), []quota.Removal{fresh})[0].Outcome.Admitted(); admitted != (one.Denies == "") {
+				t.Fatalf("cell %s refuses %q, but Decide() admits a removal there: %v", one.Cell, one.Denies, admitted)
 			}
 		}
 		if sum != v.Available || underWay != v.UnderWay {
@@ -138,17 +138,17 @@ func TestCellsWithShares(t *testing.T) {
 		p.Status.Cells[i].Share = &share
 	}
 	v := status.Of("", p, cells("a", "b"), now)
-	if v.Available != 20 || v.UnderWay != 1 || *v.Budget != 7 || v.Allowed != 3 || v.Refuses != "" {
-		t.Errorf("Of() = available %d, under way %d, budget %d, allowed %d, refuses %q; want 20, 1, 7, 3 and none", v.Available, v.UnderWay, *v.Budget, v.Allowed, v.Refuses)
+	if v.Available != 20 || v.UnderWay != 1 || *v.Budget != 7 || v.Allowed != 3 || v.Denies != "" {
+		t.Errorf("Of() = available %d, under way %d, budget %d, allowed %d, refuses %q; want 20, 1, 7, 3 and none", v.Available, v.UnderWay, *v.Budget, v.Allowed, v.Denies)
 	}
 	type numbers struct {
 		Share                                status.FloorShare
 		Available, CountsElsewhere, UnderWay int
-		Refuses                              string
+		Denies                               string
 	}
 	var got []numbers
 	for _, c := range v.Cells {
-		got = append(got, numbers{*c.FloorShare, c.Available, c.CountsElsewhere, c.UnderWay, c.Refuses})
+		got = append(got, numbers{*c.FloorShare, c.Available, c.CountsElsewhere, c.UnderWay, c.Denies})
 	}
 	want := []numbers{
 		{status.FloorShare{Floor: 6, Budget: 3, UnderWay: 1}, 10, 7, 1, ""},
@@ -158,8 +158,8 @@ func TestCellsWithShares(t *testing.T) {
 		t.Errorf("cells (-want +got):\n%s", diff)
 	}
 	p.Status.Cells = quota.RestoredCells(&p.Status)
-	if v := status.Of("", p, cells("a", "b"), now); v.Allowed != 0 || v.Cells[0].Refuses != "Restored" {
-		t.Errorf("Of() = allowed %d, and cell a refuses %q, want 0 and Restored: the protector was restored", v.Allowed, v.Cells[0].Refuses)
+	if v := status.Of("", p, cells("a", "b"), now); v.Allowed != 0 || v.Cells[0].Denies != "Restored" {
+		t.Errorf("Of() = allowed %d, and cell a refuses %q, want 0 and Restored: the protector was restored", v.Allowed, v.Cells[0].Denies)
 	}
 }
 
@@ -279,12 +279,12 @@ func TestOfIgnoresCountsFromBeforeRestore(t *testing.T) {
 	p.Status.Cells[0].Aggregation.TermVersion = "50"
 	of := cells("a")
 	of[0].Status.Aggregator.RestoredVersion = "60"
-	if v := status.Of("", p, of, now); v.Refuses != "Restored" || v.Cells[0].Worthless != status.WorthlessVoid {
-		t.Errorf("Of() refuses %q with counts that are %q, want void counts", v.Refuses, v.Cells[0].Worthless)
+	if v := status.Of("", p, of, now); v.Denies != "Restored" || v.Cells[0].Worthless != status.WorthlessVoid {
+		t.Errorf("Of() refuses %q with counts that are %q, want void counts", v.Denies, v.Cells[0].Worthless)
 	}
 	of[0].Status.Aggregator.RestoredVersion = "40"
-	if v := status.Of("", p, of, now); v.Refuses != "" || v.Allowed != 8 {
-		t.Errorf("Of() refuses %q and allows %d, want removals admitted", v.Refuses, v.Allowed)
+	if v := status.Of("", p, of, now); v.Denies != "" || v.Allowed != 8 {
+		t.Errorf("Of() refuses %q and allows %d, want removals admitted", v.Denies, v.Allowed)
 	}
 }
 
@@ -317,7 +317,7 @@ func TestSpreads(t *testing.T) {
 	if diff := cmp.Diff(want, v.Spread); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if v.Allowed != 1 || v.Refuses != "" || v.Cells[0].Refuses != "" || v.Cells[1].Refuses != "DomainLoss" {
-		t.Errorf("Of() allows %d, refuses %q, in its cells %q and %q; want one admitted", v.Allowed, v.Refuses, v.Cells[0].Refuses, v.Cells[1].Refuses)
+	if v.Allowed != 1 || v.Denies != "" || v.Cells[0].Denies != "" || v.Cells[1].Denies != "DomainLoss" {
+		t.Errorf("Of() allows %d, refuses %q, in its cells %q and %q; want one admitted", v.Allowed, v.Denies, v.Cells[0].Denies, v.Cells[1].Denies)
 	}
 }

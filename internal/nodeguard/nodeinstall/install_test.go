@@ -34,7 +34,7 @@ type host struct {
 	fails    string
 	// requests counts requests for tokens.
 	requests int
-	refused  error
+	denied   error
 }
 
 const ownKubeconfig = `apiVersion: v1
@@ -73,7 +73,7 @@ func newHost(t *testing.T) *host {
 // RequestToken implements the interface of Agent.Tokens.
 func (h *host) RequestToken(context.Context, string, string, string) ([]byte, time.Time, error) {
 	h.requests++
-	return []byte("token"), time.Now().Add(time.Hour), h.refused
+	return []byte("token"), time.Now().Add(time.Hour), h.denied
 }
 
 func (h *host) path(path string) string { return filepath.Join(h.root, path) }
@@ -185,19 +185,19 @@ func TestAgentInstallsAndKeepsTheGuard(t *testing.T) {
 
 func TestTokenIsRenewedAndTheOldOneIsUsedMeanwhile(t *testing.T) {
 	h := newHost(t)
-	h.refused = errors.New("no route to host")
-	if err := h.check(t.Context()); !errors.Is(err, h.refused) || len(h.commands) > 0 {
+	h.denied = errors.New("no route to host")
+	if err := h.check(t.Context()); !errors.Is(err, h.denied) || len(h.commands) > 0 {
 		t.Errorf("installation without a token: error %v, commands %q, want neither", err, h.commands)
 	}
 	h.write(DefaultDir+"/token", "of an earlier agent")
-	if err := h.check(t.Context()); !errors.Is(err, h.refused) {
-		t.Errorf("check without the API server: error %v, want %v", err, h.refused)
+	if err := h.check(t.Context()); !errors.Is(err, h.denied) {
+		t.Errorf("check without the API server: error %v, want %v", err, h.denied)
 	}
 	h.wantKubelet(true)
 	if got := h.read(DefaultDir + "/token"); got != "of an earlier agent" {
 		t.Errorf("token %q, want that of the earlier agent", got)
 	}
-	h.refused = nil
+	h.denied = nil
 	h.want("start " + Service)
 	if got := h.read(DefaultDir + "/token"); got != "token" {
 		t.Errorf("token %q, want the new one", got)

@@ -33,7 +33,7 @@ func planSummary(p drainPlan) string {
 	}
 	var blocked, free []string
 	for _, node := range p.Nodes {
-		if slices.ContainsFunc(p.Blocked, func(r waves.Refusal) bool { return r.Node == node }) {
+		if slices.ContainsFunc(p.Blocked, func(r waves.Denial) bool { return r.Node == node }) {
 			blocked = append(blocked, node)
 		} else {
 			free = append(free, node)
@@ -88,7 +88,7 @@ func wavesTable(all []waves.Wave, wide bool) string {
 }
 
 // denialsText groups denials by protector and verdict, with the full message of the first one of each group.
-func denialsText(all []waves.Refusal) string {
+func denialsText(all []waves.Denial) string {
 	var b strings.Builder
 	counts := map[string]int{}
 	for _, r := range all {

@@ -8,7 +8,7 @@ import (
 )
 
 func TestPlanSummary(t *testing.T) {
-	blocked := []waves.Refusal{{Pod: "shop/web-0", Node: "a"}}
+	blocked := []waves.Denial{{Pod: "shop/web-0", Node: "a"}}
 	one := []waves.Wave{{}}
 	for want, plan := range map[string]waves.Plan{
 		"":                                    {Nodes: []string{}},

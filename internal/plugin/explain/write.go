@@ -131,7 +131,7 @@ func protectorsTable(e explain.Explanation) string {
 			floor = "unknown"
 		}
 		switch {
-		case p.Refuses != "":
+		case p.Denies != "":
 			outcome, as = string(p.Outcome), plugin.Bad
 		case p.Charged:
 			outcome, as = "yes", plugin.Good
@@ -170,8 +170,8 @@ func protectorText(p explain.Protector, wide bool) string {
 	if p.AtMostUnderWay > 0 {
 		line("at most %s under way at a time", printable.Count(p.AtMostUnderWay, "removal"))
 	}
-	if p.Refuses != "" {
-		line("it %s", p.Refuses)
+	if p.Denies != "" {
+		line("it %s", p.Denies)
 	}
 	return b.String()
 }

@@ -24,7 +24,7 @@ func floorLocation(v *status.Protector) string {
 
 // denialAdvice returns why a protector denies removals, and what to do.
 func denialAdvice(v *status.Protector) (why, remedy string) {
-	switch v.Refuses {
+	switch v.Denies {
 	case "NoBudget":
 		return noBudgetAdvice(v)
 	case "DomainLoss":
@@ -99,10 +99,10 @@ func stateText(v *status.Protector) (string, plugin.Style) {
 		text, as = fmt.Sprintf("%d below floor", missing), plugin.Bad
 	case v.NeedsAllPods():
 		text, as = "at floor (all pods)", plugin.Good
-	case v.Refuses == "NoBudget":
+	case v.Denies == "NoBudget":
 		text, as = "at floor", plugin.Warn
-	case v.Refuses != "":
-		text, as = "denies: "+v.Refuses, plugin.Bad
+	case v.Denies != "":
+		text, as = "denies: "+v.Denies, plugin.Bad
 	}
 	if v.AboveExpected > 0 {
 		text += fmt.Sprintf("; %d above expected", v.AboveExpected)

@@ -21,7 +21,7 @@ type statusFlags struct {
 	plugin.ScopeFlags
 	plugin.Output
 	auditLog auditLog
-	refusing bool
+	denying  bool
 }
 
 // Command returns the command status.
@@ -44,7 +44,7 @@ API server does (--audit-log).`,
 	f.ScopeFlags.Bind(command)
 	f.Output.Bind(command)
 	f.auditLog.bind(command, "which contains the users who requested the removals under way")
-	command.Flags().BoolVar(&f.refusing, "refusing", false, "only protectors that deny the next removal")
+	command.Flags().BoolVar(&f.denying, "refusing", false, "only protectors that deny the next removal")
 	return command
 }
 
@@ -72,8 +72,8 @@ func (f *statusFlags) views(states []plugin.CoreState) (all []status.Protector) 
 	for i := range states {
 		all = append(all, states[i].Views(now)...)
 	}
-	if f.refusing {
-		all = slices.DeleteFunc(all, func(v status.Protector) bool { return v.Refuses == "" })
+	if f.denying {
+		all = slices.DeleteFunc(all, func(v status.Protector) bool { return v.Denies == "" })
 	}
 	slices.SortFunc(all, func(a, b status.Protector) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Core, b.Core))
@@ -109,7 +109,7 @@ type protectorList struct {
 
 func (f *statusFlags) emptyMessage(of plugin.Scope) string {
 	switch {
-	case f.refusing:
+	case f.denying:
 		return "No protector denies the next removal."
 	case of.Namespace != "":
 		return fmt.Sprintf("No PodProtectors in namespace %s. List all: kubectl breakwater status -A. If a workload has the label %s, "+

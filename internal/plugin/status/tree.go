@@ -94,7 +94,7 @@ func (s *statusTree) gapsText() (text string) {
 
 // verdictText describes the most important result.
 func (s *statusTree) verdictText() string {
-	if s.Refuses == "" {
+	if s.Denies == "" {
 		word := fmt.Sprintf("Allows %s now.", printable.Count(s.Allowed, "removal"))
 		if s.Floor.Pods != nil && *s.Floor.Pods == 0 {
 			word = "Denies nothing: its floor is 0."
@@ -111,7 +111,7 @@ func (s *statusTree) verdictText() string {
 	if s.NeedsAllPods() {
 		return plugin.Good.Of("Denies every removal, by design: its floor is all of its pods.") + "\n" + s.indented(why) + s.indented(do)
 	}
-	return plugin.Bad.Of("Denies the next removal: "+s.Refuses+".") + "\n" + s.indented(why) + s.indented(do)
+	return plugin.Bad.Of("Denies the next removal: "+s.Denies+".") + "\n" + s.indented(why) + s.indented(do)
 }
 
 func (s *statusTree) indented(sentence string) string {

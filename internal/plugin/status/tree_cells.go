@@ -49,8 +49,8 @@ func (s *statusTree) addCell(cells *plugin.Tree, c *status.Contribution) {
 	if c.FloorShare != nil {
 		one.Add("share", floorShareText(c.FloorShare))
 	}
-	if c.Refuses != "" && c.Refuses != s.Refuses {
-		one.Add(plugin.Warn.Of("denies here"), c.Refuses)
+	if c.Denies != "" && c.Denies != s.Denies {
+		one.Add(plugin.Warn.Of("denies here"), c.Denies)
 	}
 	for _, problem := range c.Problems {
 		one.Add(plugin.Bad.Of("problem"), problem)

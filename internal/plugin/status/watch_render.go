@@ -98,7 +98,7 @@ func availabilityBar(v *status.Protector, width int) string {
 	text := []rune(strings.Repeat("█", remaining) + strings.Repeat("▒", max(0, available-remaining)))
 	text = append(text, []rune(strings.Repeat("·", max(0, room-len(text))))...)
 	as := plugin.Good
-	if v.Refuses != "" {
+	if v.Denies != "" {
 		as = plugin.Warn
 	}
 	if v.BelowFloor() > 0 {

@@ -50,8 +50,8 @@ type Run struct {
 	PerAttack       []Attack `json:"perAttack"`
 	// Recovery describes the redeployment of the application. It is nil in the run without Breakwater.
 	Recovery *Recovery `json:"recovery,omitempty"`
-	// Refusal is the full message of the first denial.
-	Refusal  string  `json:"refusal,omitempty"`
+	// Denial is the full message of the first denial.
+	Denial   string  `json:"refusal,omitempty"`
 	Timeline []Point `json:"timeline"`
 }
 

@@ -16,7 +16,7 @@ import (
 
 // fixture returns a report of two short runs, with text that must be escaped.
 func fixture() Report {
-	attack := Attack{Name: `random <b>"deletes"</b> & more`, BeginSeconds: 1, EndSeconds: 4, Counts: storm.Counts{Attempted: 9, Admitted: 3, Refused: 6}}
+	attack := Attack{Name: `random <b>"deletes"</b> & more`, BeginSeconds: 1, EndSeconds: 4, Counts: storm.Counts{Attempted: 9, Admitted: 3, Denied: 6}}
 	return Report{
 		Floor: 4, Pods: 6, Clients: 2, Seed: 7, Cells: []string{"worker-1", "worker-2"},
 		Started:  time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
@@ -27,10 +27,10 @@ func fixture() Report {
 			Timeline: []Point{{0, 6, []int{3, 3}}, {1.5, 2, []int{1, 1}}, {2.25, 0, []int{0, 0}}, {4, 0, []int{0, 0}}},
 		},
 		Protected: Run{
-			Counts: storm.Counts{Attempted: 9, Admitted: 3, Refused: 6}, Removals: 3, MinAvailable: 4, FinalAvailable: 4,
+			Counts: storm.Counts{Attempted: 9, Admitted: 3, Denied: 6}, Removals: 3, MinAvailable: 4, FinalAvailable: 4,
 			DurationSeconds: 3, PerAttack: []Attack{attack},
 			Recovery: &Recovery{BeginSeconds: 5, UsableAfterSeconds: 1.25, Available: 6},
-			Refusal:  `admission webhook "pods.breakwater.dev" denied the request: </pre><script>alert(1)</script>`,
+			Denial:   `admission webhook "pods.breakwater.dev" denied the request: </pre><script>alert(1)</script>`,
 			Timeline: []Point{{0, 6, []int{3, 3}}, {1.5, 4, []int{1, 3}}, {5.5, 6, []int{3, 3}}, {6.5, 6, []int{3, 3}}},
 		},
 	}

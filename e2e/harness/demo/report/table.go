@@ -38,7 +38,7 @@ func (r Report) rows() []row {
 		number("available pods removed", u.Removals, p.Removals),
 		number("requests of the storm", u.Attempted, p.Attempted),
 		number("… admitted", u.Admitted, p.Admitted),
-		number("… refused by Breakwater", u.Refused, p.Refused),
+		number("… refused by Breakwater", u.Denied, p.Denied),
 		number("… too late, the pod was gone", u.Missed, p.Missed),
 		number("… failed otherwise", u.Failed, p.Failed),
 		{Label: "duration", Unprotected: fmt.Sprintf("%.1f s", u.DurationSeconds), Protected: fmt.Sprintf("%.1f s", p.DurationSeconds)},

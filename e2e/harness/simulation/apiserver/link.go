@@ -185,7 +185,7 @@ func (l *Link) RoundTrip(request *http.Request) (*http.Response, error) {
 		switch {
 		case r == nil:
 			return nil, fmt.Errorf("%s %s: %s", request.Method, request.URL.Path, brokenPipe)
-		case r.refused:
+		case r.denied:
 			return nil, refusedError(c)
 		}
 		return r.response(request), nil
@@ -210,7 +210,7 @@ func (l *Link) deliver(ctx context.Context, c *call, answered chan<- *reply) {
 	}
 	if l.store.IsStopped() {
 		l.store.Traffic("%s: %s %s is refused", l.name, c.method, c.path)
-		answered <- &reply{refused: true}
+		answered <- &reply{denied: true}
 		return
 	}
 	r := handler{store: l.store, by: l}.serve(c)
@@ -231,7 +231,7 @@ type reply struct {
 	code int
 	body []byte
 	// refused reports that the API server is stopped, and has no answer.
-	refused bool
+	denied bool
 }
 
 func (r *reply) response(request *http.Request) *http.Response {

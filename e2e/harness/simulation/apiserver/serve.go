@@ -226,10 +226,10 @@ func (h handler) checkNamespace(c *call) error {
 	if err != nil || namespace.GetDeletionTimestamp() == nil {
 		return nil
 	}
-	refusal := apierrors.NewForbidden(h.store.group(c.kind.Resource), c.key.Name, errors.New("the namespace is being terminated"))
+	denial := apierrors.NewForbidden(h.store.group(c.kind.Resource), c.key.Name, errors.New("the namespace is being terminated"))
 	cause := metav1.StatusCause{Type: corev1.NamespaceTerminatingCause, Field: "metadata.namespace"}
-	refusal.ErrStatus.Details.Causes = append(refusal.ErrStatus.Details.Causes, cause)
-	return refusal
+	denial.ErrStatus.Details.Causes = append(denial.ErrStatus.Details.Causes, cause)
+	return denial
 }
 
 // put replaces an object, or its status if the subresource is status.

@@ -103,8 +103,8 @@ func (cv *Convergence) UncountedProtector() string {
 	return ""
 }
 
-// RefusalReason returns why a removal must be refused, or "" if it must be admitted.
-func (j *Judge) RefusalReason(cell, pod string) string {
+// DenialReason returns why a removal must be refused, or "" if it must be admitted.
+func (j *Judge) DenialReason(cell, pod string) string {
 	line := j.history.existingPod(cell, pod)
 	if metav1.HasAnnotation(line.current().pod.ObjectMeta, v1alpha1.AnnotationForceDelete) {
 		return ""

@@ -40,7 +40,7 @@ func (r *report) countCountExcuses(isOfEarlierRestore, isFewer, isNotSeenAlive b
 
 // Counts count what happened in a simulation.
 type Counts struct {
-	Removals, Admitted, Refused, Effective, Writes, Races, Losses int
+	Removals, Admitted, Denied, Effective, Writes, Races, Losses int
 	// UsableDenials counts answers in the storm that must not deny for lack of budget.
 	UsableDenials int
 	// SlotMoves counts writes by which a shard took slots.
@@ -65,7 +65,7 @@ type Counts struct {
 func (c *Counts) Add(other Counts) {
 	c.Removals += other.Removals
 	c.Admitted += other.Admitted
-	c.Refused += other.Refused
+	c.Denied += other.Denied
 	c.Effective += other.Effective
 	c.Writes += other.Writes
 	c.Races += other.Races

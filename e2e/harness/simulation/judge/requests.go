@@ -27,8 +27,8 @@ type Removal struct {
 	Update *scenario.PodUpdate
 	// Hangs is how long the request hangs in the API server between its review and its effect.
 	Hangs time.Duration
-	// RefusedByOther makes another webhook refuse the request after ours.
-	RefusedByOther bool
+	// DeniedByOther makes another webhook refuse the request after ours.
+	DeniedByOther bool
 
 	// UID is the UID of the pod. reviewed is the pod in the last review; nil if there was no review.
 	UID         types.UID
@@ -112,7 +112,7 @@ func (j *Judge) CountAnswer(_ *Removal, result string) {
 	defer j.mu.Unlock()
 	j.report.counts.Removals++
 	if strings.HasPrefix(result, "429") {
-		j.report.counts.Refused++
+		j.report.counts.Denied++
 	}
 }
 

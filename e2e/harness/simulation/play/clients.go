@@ -20,8 +20,8 @@ type clients struct {
 func (cs *clients) newRemoval(id string, pod *corev1.Pod, s scenario.Step) *judge.Removal {
 	return &judge.Removal{
 		ID: id, Pod: client.ObjectKeyFromObject(pod), Evict: s.What == scenario.Evict, DryRun: s.What == scenario.DryRun, Grace: s.For, Hangs: s.Stuck,
-		RefusedByOther: s.RefusedLater,
-		Relabel:        scenario.RelabelOf(s), Update: scenario.ChangeOf(s),
+		DeniedByOther: s.DeniedLater,
+		Relabel:       scenario.RelabelOf(s), Update: scenario.ChangeOf(s),
 	}
 }
 

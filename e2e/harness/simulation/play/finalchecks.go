@@ -97,7 +97,7 @@ func (fc *finalChecks) removeBurst(round int) {
 
 // tryRemoval removes a pod if the removal is legal, and reports whether it was. It records a failure when the answer is wrong.
 func (fc *finalChecks) tryRemoval(c *clusterState, pod *corev1.Pod) bool {
-	legal := fc.env.judge.RefusalReason(c.name, pod.Name)
+	legal := fc.env.judge.DenialReason(c.name, pod.Name)
 	id := fmt.Sprintf("calm-%d", fc.env.nextSerial())
 	result := fc.clients.executeRemoval(c, &judge.Removal{ID: id, Pod: client.ObjectKeyFromObject(pod)})
 	for deadline := time.Now().Add(maxBudgetDelay); legal == "" && result != "removed" && time.Now().Before(deadline); {

@@ -68,7 +68,7 @@ func (c *clusterState) admit(ctx context.Context, r *judge.Removal, pod *corev1.
 	if r.DryRun {
 		return "dry run"
 	}
-	if r.RefusedByOther {
+	if r.DeniedByOther {
 		return "refused by another webhook"
 	}
 	return ""
@@ -154,7 +154,7 @@ func (c *clusterState) applyRemoval(ctx context.Context, r *judge.Removal, pod *
 	}
 	key, version := client.ObjectKeyFromObject(pod), pod.ResourceVersion
 	if r.Evict {
-		if c.env.dice.Chance(c.env.storm.RefuseEvictions, r.ID+" budget") {
+		if c.env.dice.Chance(c.env.storm.DenyEvictions, r.ID+" budget") {
 			return "429 by a PodDisruptionBudget"
 		}
 		// The eviction deletes the pod with this UID, at any version.

@@ -90,7 +90,7 @@ func (cs *clients) renewForever(n int, s scenario.Step) {
 			if err != nil || live.GetUID() != pod.UID {
 				break
 			}
-			cs.executeRemoval(c, cs.newRemoval(fmt.Sprintf("%d.%d", n, i), pod, scenario.Step{What: scenario.Evict, RefusedLater: true}))
+			cs.executeRemoval(c, cs.newRemoval(fmt.Sprintf("%d.%d", n, i), pod, scenario.Step{What: scenario.Evict, DeniedLater: true}))
 			wait := time.NewTimer(renewInterval + cs.env.dice.Between(time.Microsecond, time.Millisecond, fmt.Sprintf("renewal %d.%d", n, i)))
 			select {
 			case <-wait.C:
@@ -132,7 +132,7 @@ func (fc *finalChecks) checkAbandoned() {
 				if i%2 == round && !fc.clients.renewals.has(quota.HashUID(pod.UID)) {
 					r := &judge.Removal{
 						ID: fmt.Sprintf("abandoned-%d-%s", round, pod.Name), Pod: types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name},
-						Evict: true, RefusedByOther: true,
+						Evict: true, DeniedByOther: true,
 					}
 					asked.Go(func() { fc.clients.executeRemoval(c, r) })
 				}

@@ -60,7 +60,7 @@ func drawCriteria(s *Scenario, r *rand.Rand) {
 		for range 2 + r.IntN(8) {
 			step := Step{
 				At: begin + time.Duration(r.IntN(6000))*time.Millisecond, What: []StepKind{Delete, Delete, Evict}[r.IntN(3)], Cell: cell, Who: r.IntN(16),
-				For: time.Second, RefusedLater: r.IntN(8) == 0,
+				For: time.Second, DeniedLater: r.IntN(8) == 0,
 			}
 			step.Stuck = randomHang(r, 5)
 			s.Steps = append(s.Steps, step)

@@ -80,7 +80,7 @@ func Draw(seed uint64) Scenario {
 func drawStorm(r *rand.Rand) Storm {
 	s := Storm{}
 	if r.IntN(2) == 0 {
-		s.LoseAnswers, s.RefuseEvictions = r.Float64()*0.2, r.Float64()*0.5
+		s.LoseAnswers, s.DenyEvictions = r.Float64()*0.2, r.Float64()*0.5
 	}
 	if r.IntN(2) == 0 {
 		s.Weather = apiserver.Weather{
@@ -107,7 +107,7 @@ func drawBurst(s *Scenario, r *rand.Rand) {
 	for range 1 + r.IntN(12) {
 		step := Step{
 			At: begin + time.Duration(r.Int64N(int64(width))), What: []StepKind{Delete, Delete, Delete, Evict, Evict, DeleteCollection, DryRun}[r.IntN(7)],
-			Cell: r.IntN(s.Workers), Who: r.IntN(16), RefusedLater: r.IntN(8) == 0,
+			Cell: r.IntN(s.Workers), Who: r.IntN(16), DeniedLater: r.IntN(8) == 0,
 		}
 		if r.IntN(3) > 0 {
 			step.For = time.Duration(1+r.IntN(5000)) * time.Millisecond

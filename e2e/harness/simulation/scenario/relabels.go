@@ -103,7 +103,7 @@ func drawRelabels(s *Scenario, r *rand.Rand) {
 		begin, width, cell := randomTime(r), time.Duration(1+r.IntN(4000))*time.Millisecond, r.IntN(s.Workers)
 		for range 2 + r.IntN(8) {
 			step := Step{
-				At: begin + time.Duration(r.Int64N(int64(width))), What: AskRelabel, Cell: cell, Who: r.IntN(16), N: r.IntN(5), RefusedLater: r.IntN(8) == 0,
+				At: begin + time.Duration(r.Int64N(int64(width))), What: AskRelabel, Cell: cell, Who: r.IntN(16), N: r.IntN(5), DeniedLater: r.IntN(8) == 0,
 			}
 			step.Stuck = randomHang(r, 4)
 			s.Steps = append(s.Steps, step)

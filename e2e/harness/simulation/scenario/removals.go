@@ -17,7 +17,7 @@ func drawAbandonedRemovals(s *Scenario, r *rand.Rand) {
 	for range 3 + r.IntN(6) {
 		s.Steps = append(s.Steps, Step{
 			At: 70*time.Second + time.Duration(r.IntN(4000))*time.Millisecond, What: Delete, Cell: r.IntN(s.Workers), Who: r.IntN(16), For: time.Second,
-			RefusedLater: true,
+			DeniedLater: true,
 		})
 	}
 	for range 3 + r.IntN(6) {
@@ -49,7 +49,7 @@ func drawRenewals(s *Scenario, r *rand.Rand) {
 	for range r.IntN(5) {
 		s.Steps = append(s.Steps, Step{
 			At: StormTime/2 + randomTime(r)/2, What: []StepKind{Delete, Evict}[r.IntN(2)], Cell: r.IntN(s.Workers), Who: r.IntN(16), For: time.Second,
-			RefusedLater: true,
+			DeniedLater: true,
 		})
 	}
 }
@@ -74,7 +74,7 @@ func drawForceBursts(s *Scenario, r *rand.Rand) {
 		for range 1 + r.IntN(3) {
 			step := Step{
 				At: begin + time.Duration(r.IntN(4000))*time.Millisecond, What: Force, Cell: r.IntN(s.Workers), Who: r.IntN(16), N: r.IntN(2),
-				For: time.Second, RefusedLater: r.IntN(8) == 0,
+				For: time.Second, DeniedLater: r.IntN(8) == 0,
 			}
 			step.Stuck = randomHang(r, 4)
 			s.Steps = append(s.Steps, step)

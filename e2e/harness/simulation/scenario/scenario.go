@@ -69,8 +69,8 @@ type ProtectorPlan struct {
 
 // Storm is the intensity of the network and client faults.
 type Storm struct {
-	LoseAnswers, RefuseEvictions float64
-	Weather                      apiserver.Weather
+	LoseAnswers, DenyEvictions float64
+	Weather                    apiserver.Weather
 }
 
 // Step is one thing that happens. What determines which of its fields are used.
@@ -86,9 +86,9 @@ type Step struct {
 	// To is the size that Deployments are scaled to, in percent. Every is the time from one Deployment to the next.
 	To    int
 	Every time.Duration
-	// Stuck is how long a removal hangs after its review. RefusedLater makes another webhook refuse it.
-	Stuck        time.Duration
-	RefusedLater bool
+	// Stuck is how long a removal hangs after its review. DeniedLater makes another webhook refuse it.
+	Stuck       time.Duration
+	DeniedLater bool
 }
 
 func (s Step) String() string {
@@ -102,7 +102,7 @@ func (s Step) String() string {
 	if s.Stuck > 0 {
 		text += fmt.Sprintf(", stuck for %s", s.Stuck)
 	}
-	if s.RefusedLater {
+	if s.DeniedLater {
 		text += ", refused by another webhook"
 	}
 	return text + ")"

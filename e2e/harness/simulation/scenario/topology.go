@@ -52,7 +52,7 @@ func drawRemovalWave(s *Scenario, r *rand.Rand, begin, width time.Duration) {
 	for range 4 + r.IntN(10) {
 		step := Step{
 			At: max(0, begin+time.Duration(r.Int64N(int64(width)))), What: []StepKind{Delete, Delete, Evict, CreatePod, Die}[r.IntN(5)], Cell: r.IntN(s.Workers),
-			Who: r.IntN(16), For: time.Second, RefusedLater: r.IntN(8) == 0,
+			Who: r.IntN(16), For: time.Second, DeniedLater: r.IntN(8) == 0,
 		}
 		step.Stuck = randomHang(r, 4)
 		s.Steps = append(s.Steps, step)

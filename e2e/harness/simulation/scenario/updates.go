@@ -108,7 +108,7 @@ func drawUpdates(s *Scenario, r *rand.Rand) {
 		for range 2 + r.IntN(7) {
 			step := Step{
 				At: begin + time.Duration(r.IntN(4000))*time.Millisecond, What: []StepKind{UpdateImage, UpdateImage, ResizePod}[r.IntN(3)], Cell: cell,
-				Who: r.IntN(16), N: r.IntN(2), RefusedLater: r.IntN(8) == 0,
+				Who: r.IntN(16), N: r.IntN(2), DeniedLater: r.IntN(8) == 0,
 			}
 			step.Stuck = randomHang(r, 5)
 			s.Steps = append(s.Steps, step)

@@ -44,9 +44,9 @@ func TestRecordAnswerOfUnknownVerdict(t *testing.T) {
 }
 
 func TestRecordAnswerAgrees(t *testing.T) {
-	refused := explain.Explanation{Asked: explain.AskedYes, Verdict: "NoBudget", Code: 429, Message: "Breakwater refuses."}
+	denial := explain.Explanation{Asked: explain.AskedYes, Verdict: "NoBudget", Code: 429, Message: "Breakwater refuses."}
 	allowed := explain.Explanation{Asked: explain.AskedYes, Allowed: true}
-	unasked := refused
+	unasked := denial
 	unasked.Asked = explain.AskedNo
 	denied := `admission webhook "pods.breakwater.dev" denied the request: `
 	for claim, c := range map[string]struct {
@@ -55,14 +55,14 @@ func TestRecordAnswerAgrees(t *testing.T) {
 		want      bool
 	}{
 		"both admit it":                                       {allowed, nil, true},
-		"both deny it with the same message":                  {refused, status(429, denied+"Breakwater refuses."), true},
+		"both deny it with the same message":                  {denial, status(429, denied+"Breakwater refuses."), true},
 		"not an unexplained denial":                           {allowed, status(429, denied+"Breakwater refuses."), false},
-		"not an unexplained admission":                        {refused, nil, false},
-		"not another message":                                 {refused, status(429, denied+"Breakwater refuses for another reason."), false},
-		"not another code":                                    {refused, status(403, denied+"Breakwater refuses."), false},
+		"not an unexplained admission":                        {denial, nil, false},
+		"not another message":                                 {denial, status(429, denied+"Breakwater refuses for another reason."), false},
+		"not another code":                                    {denial, status(403, denied+"Breakwater refuses."), false},
 		"not called, and admitted":                            {unasked, nil, true},
 		"a PodDisruptionBudget denies what Breakwater admits": {allowed, status(429, "Cannot evict pod", metav1.StatusCause{Type: policyv1.DisruptionBudgetCause}), true},
-		"and not before":                                      {refused, status(429, "Cannot evict pod", metav1.StatusCause{Type: policyv1.DisruptionBudgetCause}), false},
+		"and not before":                                      {denial, status(429, "Cannot evict pod", metav1.StatusCause{Type: policyv1.DisruptionBudgetCause}), false},
 	} {
 		e := c.explained
 		if err := live.RecordAnswer(&e, c.said); err != nil || e.Answer.Agrees != c.want {

@@ -71,9 +71,9 @@ func checkProtectors(core *Core, now time.Time) []Finding {
 
 // denialProblems returns problems of protectors that deny removals. A reservation is late after the duration in late, by cell.
 func denialProblems(late map[string]time.Duration, now time.Time) []protectorProblem {
-	refuses := func(why quota.Outcome) func(*status.Protector) bool {
+	denies := func(why quota.Outcome) func(*status.Protector) bool {
 		return func(p *status.Protector) bool {
-			return p.Refuses == string(why) || slices.ContainsFunc(p.Cells, func(c status.Contribution) bool { return c.Refuses == string(why) })
+			return p.Denies == string(why) || slices.ContainsFunc(p.Cells, func(c status.Contribution) bool { return c.Denies == string(why) })
 		}
 	}
 	isLate := func(p *status.Protector) bool {
@@ -84,7 +84,7 @@ func denialProblems(late map[string]time.Duration, now time.Time) []protectorPro
 	return []protectorProblem{
 		{
 			Problem, "As many removals are under way as maxConcurrentLag allows, so further ones are denied: %s.",
-			"Check whether the cells are counted: kubectl breakwater status PROTECTOR.", "reservations-full", refuses(quota.DeniedFull),
+			"Check whether the cells are counted: kubectl breakwater status PROTECTOR.", "reservations-full", denies(quota.DeniedFull),
 		},
 		{
 			Problem, "Reservations are open for more than a minute past the admissionDeadline, and consume budget: %s.",
@@ -92,14 +92,14 @@ func denialProblems(late map[string]time.Duration, now time.Time) []protectorPro
 		},
 		{
 			Problem, "The number of expected pods is unknown, so all removals are denied: %s.",
-			"Set spec.expectedReplicas, or set minAvailable to a number.", "reviews-undecided", refuses(quota.DeniedFloorUnknown),
+			"Set spec.expectedReplicas, or set minAvailable to a number.", "reviews-undecided", denies(quota.DeniedFloorUnknown),
 		},
 		{
 			Warning, "Restored, and not yet counted again in all cells. Removals are denied until then: %s.",
-			"Wait for the admissionDeadline of the cells.", "protectors-vanished", refuses(quota.DeniedRestored),
+			"Wait for the admissionDeadline of the cells.", "protectors-vanished", denies(quota.DeniedRestored),
 		},
 		{
-			Warning, "Removals are denied in a cell that is being drained: %s.", "See docs/concepts/topology.md.", "", refuses(quota.DeniedDraining),
+			Warning, "Removals are denied in a cell that is being drained: %s.", "See docs/concepts/topology.md.", "", denies(quota.DeniedDraining),
 		},
 	}
 }

@@ -17,8 +17,8 @@ type Plan struct {
 	Nodes []string `json:"nodes"`
 	Waves []Wave   `json:"waves"`
 	// Blocked are pods that block the drain, because no wave leaves enough budget.
-	Blocked []Refusal `json:"blocked,omitempty"`
-	Takes   Span      `json:"takes"`
+	Blocked []Denial `json:"blocked,omitempty"`
+	Takes   Span     `json:"takes"`
 }
 
 // NewPlan plans a drain of nodes, sequentially or in parallel. Nodes that need fewer waves come first. Pods without a controller come last on

@@ -8,8 +8,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/removal"
 )
 
-// Refusal says why a pod stays.
-type Refusal struct {
+// Denial says why a pod stays.
+type Denial struct {
 	Pod       string                `json:"pod"`
 	Node      string                `json:"node,omitempty"`
 	Protector string                `json:"protector,omitempty"`
@@ -38,7 +38,7 @@ type Wave struct {
 type Outcome struct {
 	Waves []Wave
 	// Stuck holds the denials of the pods that remain at the end.
-	Stuck []Refusal
+	Stuck []Denial
 	// Takes is the duration of all waves.
 	Takes Span
 }
@@ -69,7 +69,7 @@ func Simulate(b *Simulation, pods []Pod, rule Strategy) Outcome {
 		left = slices.DeleteFunc(slices.Clone(left), func(p Pod) bool { return slices.Contains(admitted, p.Name()) })
 		if len(admitted) == 0 || rule.AbortNode {
 			for _, p := range left {
-				outcome.Stuck = append(outcome.Stuck, stuckRefusal(p, denied))
+				outcome.Stuck = append(outcome.Stuck, stuckDenial(p, denied))
 			}
 			return outcome
 		}
@@ -77,12 +77,12 @@ func Simulate(b *Simulation, pods []Pod, rule Strategy) Outcome {
 	return outcome
 }
 
-// stuckRefusal says why a pod stays at the end. The client did not request the removal of a pod that denied does not have.
-func stuckRefusal(p Pod, denied []Refusal) Refusal {
-	if at := slices.IndexFunc(denied, func(r Refusal) bool { return r.Pod == p.Name() }); at >= 0 {
+// stuckDenial says why a pod stays at the end. The client did not request the removal of a pod that denied does not have.
+func stuckDenial(p Pod, denied []Denial) Denial {
+	if at := slices.IndexFunc(denied, func(r Denial) bool { return r.Pod == p.Name() }); at >= 0 {
 		return denied[at]
 	}
-	return Refusal{
+	return Denial{
 		Pod: p.Name(), Node: p.Request.Pod.Spec.NodeName, Verdict: "NotRequested",
 		Message: "kubectl drain --disable-eviction ends at the first denial on a node, and does not request the removal of the pods after it",
 	}
@@ -90,7 +90,7 @@ func stuckRefusal(p Pod, denied []Refusal) Refusal {
 
 func (c *Outcome) addTimeouts(left []Pod, timeout time.Duration) {
 	for _, p := range left {
-		c.Stuck = append(c.Stuck, Refusal{
+		c.Stuck = append(c.Stuck, Denial{
 			Pod: p.Name(), Node: p.Request.Pod.Spec.NodeName, Verdict: "Timeout",
 			Message: fmt.Sprintf("kubectl drain ends after --timeout %s, and its removal has to wait for %s", timeout, time.Duration(c.Takes)),
 		})
@@ -98,7 +98,7 @@ func (c *Outcome) addTimeouts(left []Pod, timeout time.Duration) {
 }
 
 // simulateWave requests removals and updates the books for the admitted ones.
-func (b *Simulation) simulateWave(pods []Pod, rule Strategy, starts Span) (wave Wave, admitted []string, denied []Refusal) {
+func (b *Simulation) simulateWave(pods []Pod, rule Strategy, starts Span) (wave Wave, admitted []string, denied []Denial) {
 	wave = Wave{Starts: starts, Pods: []string{}}
 	aborted := map[string]bool{}
 	var removing []Pod
@@ -110,7 +110,7 @@ func (b *Simulation) simulateWave(pods []Pod, rule Strategy, starts Span) (wave 
 		answer := b.Request(p)
 		if !answer.Allowed {
 			aborted[node] = rule.AbortNode
-			denied = append(denied, refusalOf(p, answer))
+			denied = append(denied, denialOf(p, answer))
 			continue
 		}
 		removing, admitted = append(removing, p), append(admitted, p.Name())
@@ -133,8 +133,8 @@ func (b *Simulation) simulateWave(pods []Pod, rule Strategy, starts Span) (wave 
 	return wave, admitted, denied
 }
 
-func refusalOf(p Pod, answer removal.Answer) Refusal {
-	r := Refusal{Pod: p.Name(), Node: p.Request.Pod.Spec.NodeName, Verdict: answer.Verdict}
+func denialOf(p Pod, answer removal.Answer) Denial {
+	r := Denial{Pod: p.Name(), Node: p.Request.Pod.Spec.NodeName, Verdict: answer.Verdict}
 	if answer.Status != nil {
 		r.Message = answer.Status.Message
 	}
