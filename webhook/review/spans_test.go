@@ -55,7 +55,7 @@ func (d *tracedFixture) sendReview(pod *corev1.Pod, headers ...string) string {
 	body, err := json.Marshal(&admissionv1.AdmissionReview{
 		TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"},
 		Request: &admissionv1.AdmissionRequest{
-			Operation: admissionv1.Delete, Resource: metav1.GroupVersionResource{Version: "v1", Resource: "pods"},
+			UID: "review", Operation: admissionv1.Delete, Resource: metav1.GroupVersionResource{Version: "v1", Resource: "pods"},
 			Kind: metav1.GroupVersionKind{Version: "v1", Kind: "Pod"}, Namespace: pod.Namespace, Name: pod.Name, OldObject: runtime.RawExtension{Raw: raw},
 		},
 	})

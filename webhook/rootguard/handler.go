@@ -49,7 +49,7 @@ func (h *Handler) Review(ctx context.Context, cluster string, request *admission
 				"floors", answer.Floors, "shares", answer.Shares, "pods", answer.Pods)
 		}
 	}
-	return responseOf(request.UID, answer)
+	return responseOf(answer)
 }
 
 // answer also returns the class of the object. The number of classes is bounded, so that a client cannot create time

@@ -6,7 +6,6 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/breakwater-k8s/breakwater/internal/core/rootguard"
 )
@@ -27,9 +26,9 @@ const (
 
 // responseOf converts an answer to a response for the API server. A denial has status 403, because the cause does not
 // pass by itself, so that no client should retry soon.
-func responseOf(review types.UID, answer rootguard.Answer) *admissionv1.AdmissionResponse {
+func responseOf(answer rootguard.Answer) *admissionv1.AdmissionResponse {
 	response := &admissionv1.AdmissionResponse{
-		UID: review, Allowed: answer.Reason != rootguard.Denied, AuditAnnotations: map[string]string{"reason": string(answer.Reason)},
+		Allowed: answer.Reason != rootguard.Denied, AuditAnnotations: map[string]string{"reason": string(answer.Reason)},
 	}
 	if answer.Floors > 0 {
 		response.AuditAnnotations["floors"], response.AuditAnnotations["pods"] = strconv.Itoa(answer.Floors), strconv.Itoa(answer.Pods)

@@ -7,7 +7,6 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/breakwater-k8s/breakwater/internal/core/printable"
 	"github.com/breakwater-k8s/breakwater/internal/scheduling"
@@ -61,9 +60,9 @@ const (
 )
 
 // Response converts the answer to a response for the API server.
-func (a Answer) Response(review types.UID) *admissionv1.AdmissionResponse {
+func (a Answer) Response() *admissionv1.AdmissionResponse {
 	response := &admissionv1.AdmissionResponse{
-		UID: review, Allowed: a.Denial == "", Warnings: a.warnings(), AuditAnnotations: map[string]string{"reason": string(a.Reason)},
+		Allowed: a.Denial == "", Warnings: a.warnings(), AuditAnnotations: map[string]string{"reason": string(a.Reason)},
 	}
 	if a.Err != nil {
 		response.AuditAnnotations["why"] = truncate(a.Err.Error())

@@ -61,7 +61,7 @@ func (h *Handler) Review(ctx context.Context, cell string, request *admissionv1.
 		h.counts.add(answer)
 	}
 	recordAnswer(trace.SpanFromContext(ctx), cell, request, &answer)
-	response := answer.Response(request.UID)
+	response := answer.Response()
 	if dryRun && answer.Denial == "" {
 		response.Warnings = slices.Concat(answer.explanation(), response.Warnings)
 	}

@@ -130,7 +130,7 @@ func TestPatchChangesOnlyAddedFields(t *testing.T) {
 	d := newHandlerFixture(t, policy())
 	response := d.Review(t.Context(), "worker-1", creation(podKind, podWithUnknownFields))
 	want := &admissionv1.AdmissionResponse{
-		UID: "review", Allowed: true, PatchType: ptr.To(admissionv1.PatchTypeJSONPatch),
+		Allowed: true, PatchType: ptr.To(admissionv1.PatchTypeJSONPatch),
 		Patch:            []byte(`[{"op":"add","path":"/spec/nodeSelector/disk","value":"ssd"}]`),
 		AuditAnnotations: map[string]string{"reason": "Injected", "policies": "core/PodSchedulingPolicy shop/ssd"},
 	}

@@ -42,7 +42,7 @@ func TestSpreadWithoutPolicy(t *testing.T) {
 	d.labelsOf = nil // no code asks for them
 	got := d.Review(t.Context(), "worker-1", creation(podKind, `{"spec":{}}`))
 	want := &admissionv1.AdmissionResponse{
-		UID: "review", Allowed: true, PatchType: ptr.To(admissionv1.PatchTypeJSONPatch),
+		Allowed: true, PatchType: ptr.To(admissionv1.PatchTypeJSONPatch),
 		Patch:            []byte(`[{"op":"add","path":"/spec/topologySpreadConstraints","value":[` + zoned + `]}]`),
 		AuditAnnotations: map[string]string{"reason": "Injected", "spreads": "core/PodProtector shop/z"},
 	}

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -12,7 +11,6 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 	admissionv1 "k8s.io/api/admission/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/removal"
@@ -21,13 +19,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/webhook/reviews"
 )
 
-const (
-	// maxReviewBytes limits the body that a client can make the webhook read. The API server's own objects are below 2
-	// MiB.
-	maxReviewBytes = 8 << 20
-	// defaultReviewTimeout applies to clients that do not send a timeout.
-	defaultReviewTimeout = 10 * time.Second
-)
+// defaultReviewTimeout applies to clients that do not send a timeout.
+const defaultReviewTimeout = 10 * time.Second
 
 // Handler answers requests as Start does, but does not pace the answers to connections.
 func (s *Server) Handler() http.Handler {
@@ -38,12 +31,12 @@ func (s *Server) Handler() http.Handler {
 func (s *Server) handler(pace *connectionPacer) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /cells/{cell}/validate", func(w http.ResponseWriter, r *http.Request) { s.review(w, r, pace) })
-	mux.HandleFunc("POST "+webhookconfig.CorePath("{core}"), s.reviewProtector)
+	mux.HandleFunc("POST "+webhookconfig.CorePath("{core}"), s.answer("core", s.reviewProtector))
 	if s.Scheduling != nil {
-		mux.HandleFunc("POST "+webhookconfig.SchedulePath("{cell}"), s.reviewScheduling)
+		mux.HandleFunc("POST "+webhookconfig.SchedulePath("{cell}"), s.traced(tracing.SpanSchedule, s.answer("cell", s.Scheduling.Review)))
 	}
 	if s.Roots != nil {
-		mux.HandleFunc("POST "+webhookconfig.RootGuardPath("")+"{cluster...}", s.reviewRoot)
+		mux.HandleFunc("POST "+webhookconfig.RootGuardPath("")+"{cluster...}", s.answer("cluster", s.Roots.Review))
 	}
 	mux.Handle(peersPath, s.identity().requirePeer(s.protection.PeerHandler()))
 	authenticated := s.callers.authenticate(mux)
@@ -78,7 +71,7 @@ func (s *Server) review(w http.ResponseWriter, r *http.Request, pace *connection
 	if s.Audit {
 		answer = answer.AdmitInAuditMode()
 	}
-	s.writeAnswer(w, review, r.PathValue("cell"), answer)
+	s.write(w, review, s.response(r.PathValue("cell"), answer))
 }
 
 // isProven reports whether a review can come only from the API server of its cell. It has either a caller token, which
@@ -88,51 +81,46 @@ func (s *Server) isProven(r *http.Request) bool {
 	return r.Context().Value(tokenCaller{}) != nil || s.ClientCAFile != "" && len(s.ClientNames) > 0 && s.protection.HasSingleCell()
 }
 
-// reviewScheduling answers a review of a pod or a template that is to be stored in a cell.
-func (s *Server) reviewScheduling(w http.ResponseWriter, r *http.Request) {
-	ctx, span := s.tracer.Serve(r.Context(), r.Header, tracing.SpanSchedule)
-	defer span.End()
-	ctx, cancel := untilAnswer(ctx, r)
-	defer cancel()
-	review, release := s.readRequest(w, r)
-	if review == nil {
-		return
+// traced handles requests in a span, whose parent the client may name.
+func (s *Server) traced(span string, handle http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		ctx, span := s.tracer.Serve(r.Context(), r.Header, span)
+		defer span.End()
+		handle(w, r.WithContext(ctx))
 	}
-	defer release()
-	s.writeResponse(w, review, s.Scheduling.Review(ctx, r.PathValue("cell"), review.Request))
+}
+
+// answer handles reviews of the place that a part of the path names, such as a cell, with the responses of review. Only removals of pods need
+// more: see review.
+func (s *Server) answer(
+	place string, review func(ctx context.Context, place string, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse,
+) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := untilAnswer(r.Context(), r)
+		defer cancel()
+		if read, release := s.readRequest(w, r); read != nil {
+			defer release()
+			s.write(w, read, review(ctx, r.PathValue(place), read.Request))
+		}
+	}
 }
 
 // reviewProtector answers a review of a protector that is to be stored in a core.
-func (s *Server) reviewProtector(w http.ResponseWriter, r *http.Request) {
-	if review, release := s.readRequest(w, r); review != nil {
-		defer release()
-		s.writeAnswer(w, review, "", s.protection.ReviewProtector(r.PathValue("core"), review.Request))
-	}
-}
-
-// reviewRoot answers a review of the deletion of an object that floors may depend on.
-func (s *Server) reviewRoot(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := untilAnswer(r.Context(), r)
-	defer cancel()
-	review, release := s.readRequest(w, r)
-	if review == nil {
-		return
-	}
-	defer release()
-	s.writeResponse(w, review, s.Roots.Review(ctx, r.PathValue("cluster"), review.Request))
+func (s *Server) reviewProtector(_ context.Context, core string, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+	return s.response("", s.protection.ReviewProtector(core, request))
 }
 
 // readRequest reads a review. It also returns release, which the caller calls when the review is answered. After an error
 // it sends the reason to the client and returns nil.
 func (s *Server) readRequest(w http.ResponseWriter, r *http.Request) (review *admissionv1.AdmissionReview, release func()) {
-	body, release, err := s.bodyLimiter.read(http.MaxBytesReader(w, r.Body, maxReviewBytes), r.ContentLength)
+	body, release, err := s.bodyLimiter.read(http.MaxBytesReader(w, r.Body, reviews.MaxBytes), r.ContentLength)
 	code := http.StatusBadRequest
 	if errors.Is(err, errOverloaded) {
 		s.metrics.overloads.Inc()
 		code = http.StatusServiceUnavailable
 	}
 	if err == nil {
-		review, err = readReview(body)
+		review, err = reviews.Decode(body)
 	}
 	if err == nil {
 		markReviewReceived(r.Context())
@@ -145,42 +133,24 @@ func (s *Server) readRequest(w http.ResponseWriter, r *http.Request) (review *ad
 	return review, release
 }
 
-// readReview decodes the body that an API server sends. The objects in it stay JSON.
-func readReview(body []byte) (*admissionv1.AdmissionReview, error) {
-	review := &admissionv1.AdmissionReview{}
-	if err := removal.DecodeJSON(body, review); err != nil {
-		return nil, err
-	}
-	if review.Request == nil || review.APIVersion != admissionv1.SchemeGroupVersion.String() {
-		return nil, fmt.Errorf("want an AdmissionReview of %s with a request", admissionv1.SchemeGroupVersion)
-	}
-	return review, nil
-}
-
 // untilAnswer returns a context that ends when the answer to a request must be sent. The time that the client takes to send the review counts: call it
 // before the review is read.
 func untilAnswer(ctx context.Context, r *http.Request) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, reviews.AnswerWithin(reviews.Timeout(r, defaultReviewTimeout)))
 }
 
-// writeAnswer sends the answer to a review of a cell; an empty cell means that the review belongs to no cell.
-func (s *Server) writeAnswer(w http.ResponseWriter, review *admissionv1.AdmissionReview, cell string, answer removal.Answer) {
+// response returns the response to a review of a cell; an empty cell means that the review belongs to no cell.
+func (s *Server) response(cell string, answer removal.Answer) *admissionv1.AdmissionResponse {
 	answer = answer.WithHelp(s.HelpURL)
 	audit := answer.Audit()
 	if cell != "" {
 		audit[v1alpha1.AuditCell] = cell
 	}
-	s.writeResponse(w, review, &admissionv1.AdmissionResponse{
-		UID: review.Request.UID, Allowed: answer.Allowed, Result: answer.Status, Warnings: answer.Warnings, AuditAnnotations: audit,
-	})
+	return &admissionv1.AdmissionResponse{Allowed: answer.Allowed, Result: answer.Status, Warnings: answer.Warnings, AuditAnnotations: audit}
 }
 
-func (s *Server) writeResponse(w http.ResponseWriter, review *admissionv1.AdmissionReview, response *admissionv1.AdmissionResponse) {
-	w.Header().Set("Content-Type", "application/json")
-	err := json.NewEncoder(w).Encode(&admissionv1.AdmissionReview{
-		TypeMeta: metav1.TypeMeta{APIVersion: review.APIVersion, Kind: "AdmissionReview"}, Response: response,
-	})
-	if err != nil {
+func (s *Server) write(w http.ResponseWriter, review *admissionv1.AdmissionReview, response *admissionv1.AdmissionResponse) {
+	if err := reviews.Write(w, review, response); err != nil {
 		s.log.V(1).Info("Could not send answer to client", "error", err.Error())
 	}
 }

@@ -2,7 +2,6 @@ package sharding
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,20 +11,14 @@ import (
 
 	"github.com/go-logr/logr"
 	admissionv1 "k8s.io/api/admission/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/sharding/ring"
 	"github.com/breakwater-k8s/breakwater/webhook/reviews"
 )
 
-const (
-	// maxReviewBytes limits the body that a client can make the webhook read. The API server accepts objects of up to 3
-	// MiB, and a review contains two.
-	maxReviewBytes = 8 << 20
-	// defaultReviewTimeout applies to clients that send no timeout.
-	defaultReviewTimeout = 2 * time.Second
-)
+// defaultReviewTimeout applies to clients that send no timeout.
+const defaultReviewTimeout = 2 * time.Second
 
 // Handler answers reviews of objects of rings.
 type Handler struct {
@@ -146,34 +139,23 @@ func readRequest(w http.ResponseWriter, r *http.Request) (*admissionv1.Admission
 	if r.Method != http.MethodPost {
 		return nil, fmt.Errorf("method %s: want POST", r.Method)
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxReviewBytes))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, reviews.MaxBytes))
 	if err != nil {
 		return nil, err
 	}
-	review := &admissionv1.AdmissionReview{}
-	if err := decode(body, review); err != nil {
-		return nil, err
-	}
-	if review.APIVersion != admissionv1.SchemeGroupVersion.String() || review.Request == nil || review.Request.UID == "" {
-		return nil, fmt.Errorf("want an AdmissionReview of %s with a request that has a uid", admissionv1.SchemeGroupVersion)
-	}
-	return review, nil
+	return reviews.Decode(body)
 }
 
 func (h *Handler) writeResponse(w http.ResponseWriter, review *admissionv1.AdmissionReview, answer Answer, patch []byte) {
 	response := &admissionv1.AdmissionResponse{
-		UID: review.Request.UID, Allowed: true, AuditAnnotations: map[string]string{"reason": string(answer.Reason)},
+		Allowed: true, AuditAnnotations: map[string]string{"reason": string(answer.Reason)},
 	}
 	if patch != nil {
 		kind := admissionv1.PatchTypeJSONPatch
 		response.Patch, response.PatchType = patch, &kind
 		response.AuditAnnotations["shard"] = answer.Shard
 	}
-	w.Header().Set("Content-Type", "application/json")
-	err := json.NewEncoder(w).Encode(&admissionv1.AdmissionReview{
-		TypeMeta: metav1.TypeMeta{APIVersion: review.APIVersion, Kind: "AdmissionReview"}, Response: response,
-	})
-	if err != nil {
+	if err := reviews.Write(w, review, response); err != nil {
 		h.log.V(1).Info("Could not send answer to client", "error", err.Error())
 	}
 }

@@ -3,13 +3,12 @@ package sharding
 import (
 	"fmt"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/removal"
 	"github.com/breakwater-k8s/breakwater/internal/sharding/ring"
 )
 
@@ -108,7 +107,7 @@ func decodeMeta(raw []byte, into *metav1.ObjectMeta) error {
 			OwnerReferences []metav1.OwnerReference `json:"ownerReferences"`
 		} `json:"metadata"`
 	}{}
-	if err := decode(raw, &read); err != nil {
+	if err := removal.DecodeJSON(raw, &read); err != nil {
 		return err
 	}
 	m := read.Metadata
@@ -117,9 +116,4 @@ func decodeMeta(raw []byte, into *metav1.ObjectMeta) error {
 	}
 	into.Name, into.Namespace, into.Labels, into.Annotations, into.OwnerReferences = m.Name, m.Namespace, m.Labels, m.Annotations, m.OwnerReferences
 	return nil
-}
-
-// decode decodes JSON as leniently as API servers decode what they have stored.
-func decode(raw []byte, into any) error {
-	return json.Unmarshal(raw, into, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 }
