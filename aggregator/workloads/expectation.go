@@ -28,7 +28,7 @@ type found struct {
 	replicas int32
 	// deleted reports that it does not exist, and kindNotServed that the API server does not serve its kind any more.
 	deleted, kindNotServed bool
-	// isSilent reports that it exists and states no number, as one without a scale. It was expected only while it did not exist.
+	// isSilent reports that it was expected, exists, and has neither pods nor a scale: nothing is expected of it any more (rule 16).
 	isSilent bool
 	// above is the object above the workload; NoOwner if there is none.
 	above snapshot.Owner
@@ -37,11 +37,11 @@ type found struct {
 }
 
 // release states which workloads that no longer exist are no longer expected: by the protector's policy those that were deleted, by a
-// confirmation also those whose kind no longer exists.
+// confirmation also those whose kind no longer exists, and the sum of workloads that the status does not list.
 type release struct{ byPolicy, confirmed bool }
 
 func (r release) applies(t *tally) bool {
-	return t.Gone && (r.confirmed || r.byPolicy && !t.kindNotServed)
+	return r.confirmed && (t.Gone || t.isSum()) || r.byPolicy && t.Gone && !t.kindNotServed
 }
 
 // errOwnerless can be resolved only by another spec, or by other pods.
@@ -50,7 +50,7 @@ var errOwnerless = errors.New("no controller states how many are expected: set s
 const (
 	// maxWorkloads is the maximum number of workloads in a status; see v1alpha1.Aggregation.
 	maxWorkloads = 64
-	// otherWorkloads is the name of the entry for the workloads beyond that.
+	// otherWorkloads is the name of the entry with the sum of the workloads beyond that. It has no UID.
 	otherWorkloads = "others"
 )
 
@@ -61,20 +61,24 @@ const (
 //
 // A workload that was deleted before any leader saw it gets the remainder of the sum.
 func expect(
-	owners map[snapshot.Owner]int32, expected []v1alpha1.ExpectedWorkload, before *int32, release release, search func(snapshot.Owner) (found, error),
+	owners map[snapshot.Owner]int32, known []v1alpha1.ExpectedWorkload, before *int32, released release, search func(snapshot.Owner) (found, error),
 ) (expectation, error) {
-	all, err := tallyAll(owners, expected, search)
+	all, err := tallyAll(owners, known, search)
 	if err != nil {
 		return expectation{}, err
 	}
 	var e expectation
 	var kept []*tally
-	var unseen *tally
-	spare := 0 // pods of workloads that no leader saw, minus those that are expected of other deleted workloads
+	var unseen, others *tally
+	spare := 0      // pods of workloads that no leader saw, minus those expected of other deleted workloads: a ReplicaSet may have belonged to one
+	var again int32 // replicas of deleted workloads that have pods and were not listed: others may contain them
 	for _, uid := range slices.Sorted(maps.Keys(all)) {
 		t := all[uid]
 		switch {
-		case release.applies(t):
+		case released.applies(t):
+			continue
+		case t.isSum():
+			others = t
 			continue
 		case t.Gone && !t.seen:
 			unseen, spare = cmp.Or(unseen, t), spare+int(t.pods)
@@ -82,8 +86,15 @@ func expect(
 		case t.Gone:
 			t.Replicas = max(t.Replicas, t.pods)
 			spare -= int(t.Replicas)
+			if !t.listed {
+				again = quota.AddSaturating(again, t.Replicas)
+			}
 		}
 		kept, e.replicas = append(kept, t), quota.AddSaturating(e.replicas, t.Replicas)
+	}
+	if others != nil {
+		others.Replicas = others.without(again, before, e.replicas)
+		kept, e.replicas, spare = append(kept, others), quota.AddSaturating(e.replicas, others.Replicas), spare-int(others.Replicas)
 	}
 	if unseen != nil {
 		unseen.Replicas = quota.Saturate(max(spare, 0))
@@ -104,13 +115,27 @@ type tally struct {
 
 	// pods is the number of pods that it owns.
 	pods int32
-	// seen reports that its size is known.
-	seen, kindNotServed bool
+	// listed reports that the last status has an entry for it, and seen that its size is known.
+	listed, seen, kindNotServed bool
+}
+
+// isSum reports whether the tally is the sum of the workloads that the last status did not list.
+func (t *tally) isSum() bool { return t.UID == "" }
+
+// without returns what the sum t contains beside the replicas again, of deleted workloads that were found by their pods. Some of these may have
+// been deleted since and not be in the sum: it falls only as far as the expectation does not fall. before is the last expectation, if there is one,
+// and rest the present one without the sum.
+func (t *tally) without(again int32, before *int32, rest int32) int32 {
+	left := t.Replicas - again
+	if before != nil {
+		left = max(left, *before-rest)
+	}
+	return min(max(left, 0), t.Replicas)
 }
 
 // tallyAll finds the workloads of the owners of pods, each once (a Deployment has several ReplicaSets), and the known ones.
 func tallyAll(
-	owners map[snapshot.Owner]int32, expected []v1alpha1.ExpectedWorkload, search func(snapshot.Owner) (found, error),
+	owners map[snapshot.Owner]int32, known []v1alpha1.ExpectedWorkload, search func(snapshot.Owner) (found, error),
 ) (map[types.UID]*tally, error) {
 	if alone := owners[snapshot.NoOwner()]; alone > 0 {
 		return nil, fmt.Errorf("%s: %w", printable.Count(int(alone), "pod"), errOwnerless)
@@ -139,12 +164,15 @@ func tallyAll(
 		}
 		t.seen = !t.Gone || t.Replicas > 0
 	}
-	for _, w := range expected {
+	for _, w := range known {
 		if w.UID == "" {
 			all[w.UID] = &tally{ExpectedWorkload: w, seen: true}
 			continue
 		}
 		add(snapshot.Owner{APIVersion: w.APIVersion, Kind: w.Kind, Name: w.Name, UID: w.UID}, 0, w.Replicas)
+		if t := all[w.UID]; t != nil {
+			t.listed = true
+		}
 	}
 	for _, o := range slices.SortedFunc(maps.Keys(owners), byUID) {
 		add(o, owners[o], 0)
@@ -153,29 +181,33 @@ func tallyAll(
 }
 
 // statusWorkloads returns the workloads for the status. If there are too many, it lists first those that cannot be found again by their pods, and
-// adds up the replicas of the rest of those.
+// adds up the replicas of the rest of those. The sum counts as gone if all of them are, so that only a confirmation releases one that exists.
 func statusWorkloads(all []*tally) []v1alpha1.ExpectedWorkload {
 	slices.SortStableFunc(all, func(a, b *tally) int { return cmp.Compare(a.rank(), b.rank()) })
+	room, sum := maxWorkloads, v1alpha1.ExpectedWorkload{Name: otherWorkloads, Gone: true}
+	if len(all) > maxWorkloads || slices.ContainsFunc(all, (*tally).isSum) {
+		room--
+	}
 	var list []v1alpha1.ExpectedWorkload
-	rest := v1alpha1.ExpectedWorkload{Name: otherWorkloads, Gone: true}
-	for i, t := range all {
+	for _, t := range all {
 		switch {
-		case i < maxWorkloads-1 || len(all) == maxWorkloads:
+		case len(list) < room && !t.isSum():
 			list = append(list, t.ExpectedWorkload)
 		case t.rank() < rankWithPods:
-			rest.Replicas = quota.AddSaturating(rest.Replicas, t.Replicas)
+			sum.Replicas, sum.Gone = quota.AddSaturating(sum.Replicas, t.Replicas), sum.Gone && t.Gone
 		}
 	}
-	if rest.Replicas > 0 {
-		list = append(list, rest)
+	if sum.Replicas > 0 {
+		list = append(list, sum)
 	}
 	return list
 }
 
-// The ranks of workloads: the lower, the harder they are to find again.
+// The ranks of workloads, in the order in which the status lists them. Those with pods are found again by these. A deleted one is expected whether
+// its name is known or not, one that exists only as long as it does.
 const (
-	rankDeleted = iota
-	rankWithoutPods
+	rankWithoutPods = iota
+	rankDeleted
 	rankWithPods
 )
 

@@ -231,3 +231,83 @@ func TestExpectSumsWorkloadsBeyondStatusLimit(t *testing.T) {
 		t.Errorf("%d are expected after a release, error %v, want 300", third.replicas, err)
 	}
 }
+
+// Pods of deleted workloads end one by one, and the status lists some of the workloads by the sum of their replicas only. The sum contains each of
+// them once, whether its pods still exist or not.
+func TestExpectCountsUnlistedWorkloadsOnce(t *testing.T) {
+	owners, tops := map[snapshot.Owner]int32{}, map[snapshot.Owner]found{}
+	var all []snapshot.Owner
+	for i := range 100 {
+		o := snapshot.Owner{APIVersion: "apps/v1", Kind: "StatefulSet", Name: fmt.Sprintf("db-%d", i), UID: types.UID(fmt.Sprintf("s-%03d", i))}
+		all, owners[o], tops[o] = append(all, o), 3, found{workload: o, replicas: 3}
+	}
+	last := expectation{replicas: 300}
+	count := func(claim string) {
+		t.Helper()
+		now, err := expect(owners, last.workloads, &last.replicas, release{}, workloadAnswers(tops))
+		if err != nil || now.replicas != 300 || len(now.workloads) > maxWorkloads {
+			t.Fatalf("%s: %d replicas of %d workloads are expected, error %v, want 300", claim, now.replicas, len(now.workloads), err)
+		}
+		last = now
+	}
+	count("all exist")
+	for i, o := range all {
+		tops[o] = found{workload: o, replicas: 3, deleted: true}
+		if i%10 == 9 {
+			count(fmt.Sprint(i+1, " were deleted"))
+			count("and nothing changes")
+		}
+	}
+	for i := range all {
+		o := all[len(all)-1-i]
+		delete(owners, o)
+		tops[o] = found{workload: o, deleted: true}
+		if i%10 == 9 {
+			count(fmt.Sprint(i+1, " have no pods"))
+		}
+	}
+}
+
+// Pods that are missing release nothing, however many workloads have lost theirs (rule 13).
+func TestExpectKeepsUnlistedWorkloadsThatExist(t *testing.T) {
+	owners, tops := map[snapshot.Owner]int32{}, map[snapshot.Owner]found{}
+	for i := range 70 {
+		o := snapshot.Owner{APIVersion: "apps/v1", Kind: "StatefulSet", Name: fmt.Sprintf("db-%d", i), UID: types.UID(fmt.Sprintf("s-%03d", i))}
+		owners[o], tops[o] = 3, found{workload: o, replicas: 3}
+	}
+	var known []v1alpha1.ExpectedWorkload
+	for o := range owners { // a leader that has listed them: the last ones lose their pods while the first ones have none
+		known = append(known, v1alpha1.ExpectedWorkload{APIVersion: o.APIVersion, Kind: o.Kind, Name: o.Name, UID: o.UID, Replicas: 3})
+	}
+	before := int32(210)
+	none, err := expect(nil, known, &before, release{byPolicy: true}, workloadAnswers(tops))
+	if err != nil || none.replicas != 210 {
+		t.Fatalf("%d are expected while no workload has pods, error %v, want 210", none.replicas, err)
+	}
+	again, err := expect(nil, none.workloads, &none.replicas, release{byPolicy: true}, workloadAnswers(tops))
+	if err != nil || again.replicas != 210 {
+		t.Errorf("%d are expected in the next round, error %v, want 210", again.replicas, err)
+	}
+	back, err := expect(owners, again.workloads, &again.replicas, release{confirmed: true}, workloadAnswers(tops))
+	if err != nil || back.replicas != 210 {
+		t.Errorf("%d are expected with all pods and a confirmation, error %v, want 210", back.replicas, err)
+	}
+}
+
+// Deleted workloads lose their names in the status before those that exist.
+func TestStatusListsWorkloadsThatExistFirst(t *testing.T) {
+	var all []*tally
+	for i := range 2 * maxWorkloads {
+		w := v1alpha1.ExpectedWorkload{Name: fmt.Sprint(i), UID: types.UID(fmt.Sprint(i)), Replicas: 1, Gone: i < 70}
+		all = append(all, &tally{ExpectedWorkload: w, seen: true})
+	}
+	list := statusWorkloads(all)
+	if got := list[len(list)-1]; len(list) != maxWorkloads || got.Name != otherWorkloads || !got.Gone || got.Replicas != 65 {
+		t.Errorf("the status has %d workloads, the last one is %+v, want the sum of the 65 deleted ones that have no entry", len(list), got)
+	}
+	for _, w := range list[:58] {
+		if w.Gone {
+			t.Errorf("%s is listed before workloads that exist", w.Name)
+		}
+	}
+}
