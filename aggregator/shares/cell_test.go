@@ -1,16 +1,44 @@
 package shares
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
+
+// A cache that does not show the copy yet hides neither that it exists nor that a user deleted it.
+func TestCopiedCellIsCreatedWhateverTheCacheShows(t *testing.T) {
+	stored, late := fakeShares(), true
+	shares := interceptor.NewClient(stored.(client.WithWatch), interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+			if late {
+				return apierrors.NewNotFound(schema.GroupResource{Group: v1alpha1.GroupVersion.Group, Resource: "cells"}, key.Name)
+			}
+			return c.Get(ctx, key, o, options...)
+		},
+	})
+	k := &Keeper{Cell: "a", Shares: shares, Current: func() *v1alpha1.Cell { return &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: "a"}} }}
+	for range 2 {
+		if err := k.syncCell(t.Context()); err != nil {
+			t.Fatalf("with a late cache: %v", err)
+		}
+	}
+	copied := &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
+	late = false
+	if err := errors.Join(stored.Delete(t.Context(), copied), k.syncCell(t.Context()), stored.Get(t.Context(), client.ObjectKey{Name: "a"}, copied)); err != nil {
+		t.Errorf("after the copy was deleted before the cache had shown it: %v", err)
+	}
+}
 
 // Several cores may have Cells of one name for a cluster. Their shares are counted by one copy of it, which must be safe for all.
 func TestCellsOfSeveralCoresShareACopy(t *testing.T) {

@@ -54,9 +54,8 @@ type Keeper struct {
 
 	// compared are the shares that needed no further step.
 	compared comparedShares
-	// syncing makes one call at a time, which uses created: whether the copy of the Cell was created, and the cache has not shown it yet.
+	// syncing makes one call of syncCell at a time.
 	syncing singleflight.Group
-	created bool
 }
 
 // prepare begins the next step for a protector that was just aggregated, in p, which the caller writes, from before. It writes the share first if the
@@ -468,19 +467,13 @@ func (k *Keeper) syncCellOnce(ctx context.Context) error {
 	cell := k.Current()
 	deadline := cell.Spec.AdmissionDeadlineOrDefault()
 	copied, err := k.copiedCell(ctx)
-	if copied != nil {
-		k.created = false // it is created again if a user deletes it
-	}
 	switch {
-	case apierrors.IsNotFound(err) && k.created:
-		return nil
 	case apierrors.IsNotFound(err):
 		err := k.Shares.Create(ctx, &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: k.Cell}, Spec: v1alpha1.CellSpec{
 			Namespaces: cell.Spec.Namespaces, PodSelector: cell.Spec.PodSelector, Settlement: v1alpha1.SettlementExact,
 			AdmissionDeadline: &metav1.Duration{Duration: deadline},
 		}})
-		k.created = err == nil
-		return err
+		return client.IgnoreAlreadyExists(err) // the cache does not show it yet
 	case err != nil:
 		return err
 	case deadline <= copied.Spec.AdmissionDeadlineOrDefault() && copied.Spec.Settlement == v1alpha1.SettlementExact:

@@ -262,10 +262,14 @@ func TestFailedStepOfAShareStoresFewerPodsAlone(t *testing.T) {
 func TestCellWithoutTheNamespaceIsCounted(t *testing.T) {
 	s := newSharedCells(t, 6, 5, "b")
 	s.p.Status.Cells = append(s.p.Status.Cells, v1alpha1.PodProtectorCell{CellID: "a", Aggregation: v1alpha1.Aggregation{CountedSpec: quota.CountedSpec(&s.p.Spec)}})
-	k := s.keepers["b"]
+	k, shares := s.keepers["b"], fakeShares()
+	copied := &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: k.Current().Spec}
+	if err := shares.Create(t.Context(), copied); err != nil {
+		t.Fatal(err)
+	}
 	k = &Keeper{
-		Cell: "a", Shares: denyingCreation{fakeShares(), apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "shop")}, Live: k.Live, Version: k.Version,
-		Current: k.Current, Draining: k.Draining, Log: k.Log, created: true,
+		Cell: "a", Shares: denyingCreation{shares, apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "shop")}, Live: k.Live, Version: k.Version,
+		Current: k.Current, Draining: k.Draining, Log: k.Log,
 	}
 	before := s.p.DeepCopy()
 	quota.DropCell(before, "a")

@@ -45,6 +45,8 @@ func TestFlagsOfCells(t *testing.T) {
 		"an invalid selector":           {append(hook, "--pod-selector", "a in"), `--pod-selector "a in"`, nil},
 		"a selector and namespaces":     {append(hook, "--pod-selector", "a=b", "--namespaces", "c"), "exclude each other", nil},
 		"a configuration of namespaces": {append(hook, "--namespaces", "shop,bank"), "", []string{"operator: In\n      values:\n      - shop\n      - bank"}},
+		"namespaces of a core":          {[]string{"webhook-config", "--core", "a", "--namespaces", "shop", "--url", "https://a:1"}, "omit them with --core", nil},
+		"a selector of a core":          {[]string{"webhook-config", "--core", "a", "--pod-selector", "a=b", "--url", "https://a:1"}, "omit them with --core", nil},
 		"a caller key": {
 			append(hook, "--caller-key", key), "", []string{"url: https://a:1/callers/" + webhookconfig.CallerToken([]byte("a key"), "cells/a") + "/cells/a/validate\n"},
 		},

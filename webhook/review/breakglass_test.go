@@ -36,7 +36,19 @@ func TestBreakGlassAdmitsRemoval(t *testing.T) {
 		"with one of several protectors refusing": {protectors: []*v1alpha1.PodProtector{memoryProtector("api", 1, 5), tight()}, over: "NoBudget", reserved: 2},
 		"with an unknown floor":                   {protectors: []*v1alpha1.PodProtector{func() *v1alpha1.PodProtector { p := tight(); p.Spec.MinAvailable = nil; return p }()}, over: "FloorUnknown", reserved: 1},
 		"before the first count":                  {protectors: []*v1alpha1.PodProtector{func() *v1alpha1.PodProtector { p := tight(); p.Status.Cells = nil; return p }()}, over: "NeverAggregated"},
-		"with an unreadable core":                 {protectors: []*v1alpha1.PodProtector{tight()}, over: removal.VerdictUnknown, prepare: func(d *memoryFixture) { d.core.Synced.Store(false) }},
+		"with an unresponsive core after the denial of another protector": {
+			protectors: []*v1alpha1.PodProtector{memoryProtector("api", 3, 3), tight()}, over: "NoBudget", reserved: 1,
+			prepare: func(d *memoryFixture) {
+				writes := 0
+				d.setFault(func(write func() error) error {
+					if writes++; writes > 1 {
+						return errors.New("no route to host")
+					}
+					return write()
+				})
+			},
+		},
+		"with an unreadable core": {protectors: []*v1alpha1.PodProtector{tight()}, over: removal.VerdictUnknown, prepare: func(d *memoryFixture) { d.core.Synced.Store(false) }},
 		"with an unresponsive core": {protectors: []*v1alpha1.PodProtector{tight()}, over: removal.VerdictUnreachable, prepare: func(d *memoryFixture) {
 			d.setFault(func(func() error) error { return errors.New("no route to host") })
 		}},
