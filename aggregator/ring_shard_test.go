@@ -32,11 +32,11 @@ func (l *fixture) join(shard *ownership.RingShard) *ownership.Incarnation {
 	l.Helper()
 	ctx, cancel := context.WithTimeout(l.Context(), time.Minute)
 	defer cancel()
-	tenancy, err := shard.Join(ctx)
+	incarnation, err := shard.Join(ctx)
 	if err != nil {
 		l.Fatalf("Join() failed: %v", err)
 	}
-	return tenancy
+	return incarnation
 }
 
 func TestIncarnationEndsBeforeNextBeginsOrLeaseIsReleased(t *testing.T) {

@@ -23,7 +23,7 @@ func (b *slotBalancer) begin(ctx context.Context, slots slot.Set, epoch int64) {
 		b.fetchProtectors(ctx)
 	}
 	b.l.reconciler.pods.initial.expect(func(namespace string) bool { return slots.Has(slot.Of(namespace)) })
-	b.l.ownership.Slots.Add(slots, epoch, b.l.aggregator.clocks.monotonic())
+	b.l.ownership.Slots.Add(slots, ownership.Claim{Epoch: epoch, ClaimedAt: b.l.aggregator.clocks.monotonic()})
 	b.l.snapshot.AddSlots(slots) // any list that begins from here on is recent enough for the protectors noted above
 	ownership.Notify(b.relistRequests)
 	all, _ := b.l.ownership.Slots.Claimed()

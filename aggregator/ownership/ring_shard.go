@@ -29,10 +29,10 @@ type RingShard struct {
 	log     logr.Logger
 
 	mu sync.Mutex
-	// incarnation is the current one; nil if there is none. arrived is closed when there is one.
+	// incarnation is the current one; nil if there is none. incarnationSet is closed when there is one.
 	incarnation    *Incarnation
 	incarnationSet chan struct{}
-	// users counts those that have joined the tenancy and are not done.
+	// users counts those that have joined the incarnation and are not done.
 	users        *sync.WaitGroup
 	listeners    map[int]func()
 	nextListener int
@@ -116,7 +116,7 @@ func (s *RingShard) runIncarnation(ctx context.Context, shard *sharding.Shard) {
 	err := shard.Run(ctx, func(ctx context.Context) {
 		s.log.Info("Joined the ring", "holder", shard.Identity())
 		users := &sync.WaitGroup{}
-		// The tenancy ends only after no caller can join it any more, so that a caller that joins again waits for the
+		// The incarnation ends only after no caller can join it any more, so that a caller that joins again waits for the
 		// next one.
 		incarnation, end := context.WithCancelCause(context.WithoutCancel(ctx))
 		s.setIncarnation(&Incarnation{Holder: shard.Identity(), Context: incarnation, IsHeld: shard.Held, Done: users.Done}, users)
@@ -216,9 +216,9 @@ type Incarnation struct {
 	// Holder identifies the incarnation. No two incarnations have the same Holder.
 	Holder string
 	// Context ends when the Lease was released, taken by another process or not renewed in time.
-	Context context.Context //nolint:containedctx // its lifetime is that of the tenancy
+	Context context.Context //nolint:containedctx // its lifetime is that of the incarnation
 	// IsHeld reports whether the process may still rely on the Lease at this moment.
 	IsHeld func() bool
-	// Done must be called when all work under the tenancy has ended. The Lease is then released.
+	// Done must be called when all work of the incarnation has ended. The Lease is then released.
 	Done func()
 }

@@ -42,7 +42,7 @@ func (g *Gate[K]) Reconcile(ctx context.Context, key K) (reconcile.Result, error
 	leave, ok := g.Slots.Enter(g.Namespace(key))
 	if !ok {
 		g.addWaiting(key)
-		// The slot may have been taken just before await, which then missed the keys that it released.
+		// The slot may have been taken just before addWaiting, so that takeWaiting missed the key.
 		leave, ok = g.Slots.Enter(g.Namespace(key))
 	}
 	switch {

@@ -1,7 +1,7 @@
 // Package ownership lets the processes of a ring without resources divide the namespaces among themselves. Each process owns some slots,
 // and works on the objects in their namespaces. Ownership is recorded in the ring's status, which is changed only by
 // compare-and-swap. A shard takes slots that no shard has. It gives up slots that belong to another shard when it has finished the
-// work in progress.
+// work in progress. Aggregators that share a cell use Claims alone: they record their slots, with epochs, in the status of the Cell.
 package ownership
 
 import (
@@ -44,21 +44,17 @@ type Options struct {
 type Slots struct {
 	Options
 	checkRequests chan struct{}
+	claims        *Claims[struct{}]
 
+	// mu guards the listeners. take also adds slots under it, so that onTake passes each slot to its listener once.
 	mu sync.Mutex
-	// idle is signaled when the last work in a slot has ended.
-	idle       *sync.Cond
-	slots      slot.Set
-	inProgress [slot.Count]int
 	// takeListeners are called with slots after they were taken, and releaseListeners with slots after they were given up.
 	takeListeners, releaseListeners []func(slot.Set)
 }
 
 // New returns the Slots of a process that has no slots yet. Start acquires them.
 func New(options Options) *Slots {
-	s := &Slots{Options: options, checkRequests: make(chan struct{}, 1)}
-	s.idle = sync.NewCond(&s.mu)
-	return s
+	return &Slots{Options: options, checkRequests: make(chan struct{}, 1), claims: NewClaims[struct{}]()}
 }
 
 // RequestCheck triggers an immediate check of the ownership, for instance when the shards have changed.
@@ -73,25 +69,20 @@ func (s *Slots) RequestCheck() {
 // shard.
 func (s *Slots) Enter(namespace string) (leave func(), ok bool) {
 	n := slot.Of(namespace)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.slots.Has(n) || !s.IsHeld() {
+	if !s.claims.BeginWork(n) {
 		return nil, false
 	}
-	s.inProgress[n]++
-	return func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.inProgress[n]--; s.inProgress[n] == 0 {
-			s.idle.Broadcast()
-		}
-	}, true
+	if !s.IsHeld() {
+		s.claims.EndWork(n)
+		return nil, false
+	}
+	return func() { s.claims.EndWork(n) }, true
 }
 
 // onTake registers a function for taken slots, and calls it with the current ones.
 func (s *Slots) onTake(listener func(slot.Set)) {
 	s.mu.Lock()
-	has := s.slots
+	has := s.claims.Open()
 	s.takeListeners = append(s.takeListeners, listener)
 	s.mu.Unlock()
 	listener(has)
@@ -105,11 +96,7 @@ func (s *Slots) OnRelease(listener func(slot.Set)) {
 }
 
 // SlotCount returns the number of slots that the shard has.
-func (s *Slots) SlotCount() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.slots.Len()
-}
+func (s *Slots) SlotCount() int { return s.claims.Open().Len() }
 
 // Start maintains the slots until ctx ends, and then gives up all slots.
 func (s *Slots) Start(ctx context.Context) error {
@@ -140,9 +127,7 @@ func (s *Slots) rebalance(ctx context.Context) error {
 		return nil // the slots of the other shards are then unknown too
 	}
 	wanted, recorded := slot.ByShard(shards)[s.Shard], recordOf(clusterRing, s.Shard, s.Holder)
-	s.mu.Lock()
-	has := s.slots
-	s.mu.Unlock()
+	has := s.claims.Open()
 	keeps := has.And(wanted).And(recorded)
 	s.release(has.Minus(keeps))
 	if keeps == wanted && recorded == wanted || !s.IsHeld() {
@@ -208,7 +193,7 @@ func (s *Slots) read(ctx context.Context) (*v1alpha1.ClusterRing, error) {
 
 func (s *Slots) take(slots slot.Set) {
 	s.mu.Lock()
-	s.slots = s.slots.Or(slots)
+	s.claims.Add(slots, struct{}{})
 	listeners := s.takeListeners
 	s.mu.Unlock()
 	s.Log.Info("Claimed slots", "slots", slots.String())
@@ -222,13 +207,8 @@ func (s *Slots) release(slots slot.Set) {
 	if slots.Empty() {
 		return
 	}
+	s.claims.Release(slots)
 	s.mu.Lock()
-	s.slots = s.slots.Minus(slots)
-	for n := range slots.Each() {
-		for s.inProgress[n] > 0 {
-			s.idle.Wait()
-		}
-	}
 	listeners := s.releaseListeners
 	s.mu.Unlock()
 	s.Log.Info("Released slots", "slots", slots.String())
