@@ -26,13 +26,13 @@ type outcome struct {
 	becameAvailable bool
 	// wait requests another round after that time; 0 requests none.
 	wait time.Duration
-	// retry requests another round after the aggregation rate, because a live read was inconclusive.
+	// retry requests another round after the aggregation rate: something could not be determined yet, or counts became void.
 	retry bool
 	// incomplete reports that the outcome is incomplete: the aggregation must restart after wait.
 	incomplete bool
 }
 
-// mustWrite reports whether the outcome must be written now: it returns budget that time has returned, or reports it.
+// mustWrite reports whether the outcome must be written now, because time alone has freed budget, or reservations are overdue.
 func (o *outcome) mustWrite() bool {
 	return o.becameAvailable || o.settled.Expired > 0 || len(o.settled.Overdue) > 0
 }
@@ -67,7 +67,7 @@ func (r *reconciler) aggregate(ctx context.Context, key types.NamespacedName, p 
 		r.requireEntry,       // rule 9: a cell that is unknown or being deleted gets no entry
 		r.awaitRecreation,    // rule 10: the keeper is still writing the reservations of a recreated protector
 		r.checkEpoch,         // rule 5: a later leader has written
-		r.checkCleared,       // rule 4(b): removals that a cleared entry admitted may be in flight
+		r.recordCleared,      // rule 4(b): removals that a cleared entry admitted may be in flight
 		r.voidLostCounts,     // rule 11: counts of a core incarnation that was lost are void
 		r.awaitInFlight,      // rules 4, 10, 11: no count while removals without a reservation may be in flight
 		r.awaitConfirmation,  // rule S5: a share whose cluster was restored is compared with its protector first
@@ -81,6 +81,7 @@ func (r *reconciler) aggregate(ctx context.Context, key types.NamespacedName, p 
 		r.setExemption,       // rule 14: a namespace whose removals are not checked is not guarded
 		r.stampCounts,        // rule 5: epoch, holder and version
 		r.settleReservations, // rules 4(a), 4(b): in the write that sets the counts
+		r.setDiscount,        // the pods of a cell that counts again count for removals in other cells
 	} {
 		if done, err := step(ctx, a); err != nil {
 			return outcome{}, err
@@ -114,20 +115,20 @@ func (r *reconciler) checkEpoch(_ context.Context, a *aggregation) (bool, error)
 	return false, nil
 }
 
-// checkCleared records when an entry was first seen cleared. voidLostCounts comes before the wait.
-func (r *reconciler) checkCleared(_ context.Context, a *aggregation) (bool, error) {
+// recordCleared records when an entry was first seen cleared. voidLostCounts comes before the wait.
+func (r *reconciler) recordCleared(_ context.Context, a *aggregation) (bool, error) {
 	a.clearedDelay = r.delays.afterClearing(a.p, &a.stored)
 	return false, nil
 }
 
 // voidLostCounts makes counts void that were made before the core was restored. Decisions since then are lost. Webhooks that have not
-// noticed yet must not use those counts either. They stay the counts of the leadership that made them, which this one may still be behind.
+// noticed yet must not use those counts either. Epoch and holder stay those of the leadership that made them, which this one may still be behind.
 func (r *reconciler) voidLostCounts(_ context.Context, a *aggregation) (bool, error) {
 	if a.cell == nil || r.start.restored == 0 || !quota.BeganAtOrBefore(&a.stored.Aggregation, r.start.restored) {
 		return false, nil
 	}
 	quota.VoidCounts(&a.cell.Aggregation)
-	a.cell.Aggregation.TermVersion = versions.Format(r.start.version)
+	a.cell.Aggregation.TermVersion = versions.Format(r.start.version) // this leadership's, so that they become void only once
 	a.outcome.retry = true
 	return true, nil
 }
@@ -172,6 +173,11 @@ func (r *reconciler) coverPods(_ context.Context, a *aggregation) (bool, error) 
 	return a.outcome.incomplete, nil
 }
 
+// awaitNamespaces ends the first aggregation of a protector until the namespaces have been read. That enqueues all protectors.
+func (r *reconciler) awaitNamespaces(_ context.Context, a *aggregation) (bool, error) {
+	return r.exemptions.Awaited(&a.stored.Aggregation), nil
+}
+
 // observePods counts, restricted by the earlier specs and targets of a transition.
 func (r *reconciler) observePods(ctx context.Context, a *aggregation) (bool, error) {
 	earlier, transition := r.transitions.earlier(a.p, r.cell, a.target.Target, r.pods.deadlines.maxInFlight(a.p), r.pods.monotonic())
@@ -197,6 +203,12 @@ func (r *reconciler) setExpectation(ctx context.Context, a *aggregation) (bool, 
 	return false, nil
 }
 
+// setExemption sets whether the API server of the cell calls the webhook for removals in the namespace.
+func (r *reconciler) setExemption(_ context.Context, a *aggregation) (bool, error) {
+	r.exemptions.Set(a.p, &a.stored.Aggregation, &a.cell.Aggregation)
+	return false, nil
+}
+
 // stampCounts marks counts as those of this spec and this leadership.
 func (r *reconciler) stampCounts(_ context.Context, a *aggregation) (bool, error) {
 	counts := &a.cell.Aggregation
@@ -208,10 +220,16 @@ func (r *reconciler) stampCounts(_ context.Context, a *aggregation) (bool, error
 
 // settleReservations drops the reservations that the counts account for.
 func (r *reconciler) settleReservations(_ context.Context, a *aggregation) (bool, error) {
-	a.outcome.settled = quota.Settle(&a.cell.AdmissionHistory, func(r quota.Reservation) quota.Observation {
-		return a.observed.Cutoff.Settle(r, a.observed.stateOf(r))
+	a.outcome.settled = quota.Settle(&a.cell.AdmissionHistory, func(reservation quota.Reservation) quota.Observation {
+		return a.observed.Cutoff.Settle(reservation, a.observed.stateOf(reservation))
 	})
-	if a.cell.Discount = ""; r.heartbeat.isStillStale(a.stored.Discount) {
+	return false, nil
+}
+
+// setDiscount ends the discount of the cell, unless the cell stopped reporting and its API server still does not answer.
+func (r *reconciler) setDiscount(_ context.Context, a *aggregation) (bool, error) {
+	a.cell.Discount = ""
+	if r.heartbeat.isStillStale(a.stored.Discount) {
 		a.cell.Discount = v1alpha1.DiscountStale
 	}
 	return true, nil
@@ -237,15 +255,4 @@ func (r *reconciler) writeUncounted(p *v1alpha1.PodProtector, unknown workloads.
 		TermVersion: versions.Format(r.start.version),
 		Epoch:       cmp.Or(stored.Epoch, r.enqueuer.ownership.EpochOf(p.Namespace)), Holder: cmp.Or(stored.Holder, r.enqueuer.ownership.Holder()),
 	}
-}
-
-// awaitNamespaces ends the first aggregation of a protector until the namespaces have been read. That enqueues all protectors.
-func (r *reconciler) awaitNamespaces(_ context.Context, a *aggregation) (bool, error) {
-	return r.exemptions.Awaited(&a.stored.Aggregation), nil
-}
-
-// setExemption sets whether the API server of the cell calls the webhook for removals in the namespace.
-func (r *reconciler) setExemption(_ context.Context, a *aggregation) (bool, error) {
-	r.exemptions.Set(a.p, &a.stored.Aggregation, &a.cell.Aggregation)
-	return false, nil
 }

@@ -28,7 +28,9 @@ func (c shareContact) state() string {
 	switch {
 	case c.shares == 0:
 		return ""
-	case c.silence > localAfter, c.silence > 0 && c.led && !c.leads:
+	case c.silence > localAfter:
+		return v1alpha1.ReasonLocal
+	case c.silence > 0 && c.led && !c.leads: // the leader lost the core and with it the Lease, and no other process leads yet
 		return v1alpha1.ReasonLocal
 	case !c.leads:
 		return ""

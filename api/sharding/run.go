@@ -15,8 +15,8 @@ import (
 // Lease was lost.
 //
 // The context of work ends with ctx, and when the shard stops holding the Lease. In the second case its cause is the error above.
-// From then on Run does not renew the Lease. When work has returned, Run releases the Lease. If that takes longer than the Lease
-// duration, Run leaves the Lease to expire. So work must not return before everything that it started has ended.
+// From then on Run does not renew the Lease. When work has returned, Run releases the Lease, so work must not return before
+// everything that it started has ended. If the release takes longer than the Lease duration, Run leaves the Lease to expire.
 //
 // A Shard runs once. A caller that continues afterwards creates a new one, and passes the old one in Options.After.
 func (s *Shard) Run(ctx context.Context, work func(ctx context.Context)) error {
@@ -34,7 +34,7 @@ func (s *Shard) Run(ctx context.Context, work func(ctx context.Context)) error {
 	}()
 	select {
 	case <-begun:
-		s.work.begin(job{})
+		s.work.begin(job{}) // the empty job is work: the Lease stays until it ends
 		work(held)
 		s.work.end(job{})
 	case <-ended:
@@ -62,6 +62,7 @@ func (l *lock) electionConfig(begin func(context.Context)) leaderelection.Leader
 // releaseLease ends the hold, and releases the Lease if possible.
 func (s *Shard) releaseLease(ctx context.Context) {
 	defer s.hold.end(errStopped)
+	// A revoked Lease has no other holder, so it can still be released.
 	if lost := s.hold.Lost(); !s.hold.hasJoined() || lost != nil && !errors.Is(lost, errRevoked) {
 		return
 	}

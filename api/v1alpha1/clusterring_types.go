@@ -117,7 +117,7 @@ type ClusterRingSpec struct {
 	DrainTimeoutSeconds int32 `json:"drainTimeoutSeconds,omitempty"`
 
 	// ResyncPeriodSeconds is the interval in seconds at which the sharder looks for objects without a shard, or with a shard that
-	// they cannot have. Every twelfth time, or after an hour, it checks all objects.
+	// they cannot have. Every twelfth time, or after an hour, whichever comes first, it checks all objects.
 	//
 	// +kubebuilder:default=300
 	// +kubebuilder:validation:Minimum=10
@@ -161,7 +161,7 @@ type RingResource struct {
 	// their controller reference.
 	//
 	// +kubebuilder:validation:MaxItems=16
-	// +kubebuilder:validation:XValidation:rule="self.all(c, !(c.group == 'coordination.k8s.io' && c.resource == 'leases') && c.resource != 'events')",message="leases and events cannot be sharded"
+	// +kubebuilder:validation:XValidation:rule="self.all(c, !(c.group == 'coordination.k8s.io' && c.resource == 'leases') && c.group != 'admissionregistration.k8s.io' && !(c.group == 'breakwater.dev' && c.resource == 'clusterrings') && c.resource != 'events')",message="leases, events, clusterrings and admission configurations cannot be sharded: the sharder depends on them"
 	// +listType=map
 	// +listMapKey=group
 	// +listMapKey=resource
@@ -226,8 +226,8 @@ type ClusterRingStatus struct {
 	// +optional
 	Members []RingMember `json:"members,omitempty"`
 
-	// Holdings are the slots of namespaces that the shards of a ring without resources have, if they share namespaces, like
-	// generators do. The shards write them by compare-and-swap.
+	// Holdings are the slots of each shard, if the shards of a ring without resources share namespaces, as generators do. A slot is
+	// one of 256 parts of the namespaces. The shards write the holdings by compare-and-swap.
 	//
 	// +kubebuilder:validation:MaxItems=1000
 	// +listType=map
@@ -271,7 +271,7 @@ type RingHolding struct {
 	//
 	// +kubebuilder:validation:MaxLength=253
 	Holder string `json:"holder"`
-	// Slots are the slots of the shard, of the 256 slots of namespaces, for example 0-12,17.
+	// Slots are the numbers of the shard's slots, from 0 to 255, for example 0-12,17.
 	//
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional

@@ -17,7 +17,7 @@ import (
 // +kubebuilder:printcolumn:name="On Conflict",type=string,JSONPath=`.spec.conflictPolicy`
 // +kubebuilder:printcolumn:name="Matched",type=integer,JSONPath=`.status.matched`,description="Pods and templates that the policy applied to"
 // +kubebuilder:printcolumn:name="Injected",type=integer,JSONPath=`.status.injected`,description="Pods and templates that the policy changed"
-// +kubebuilder:printcolumn:name="Conflicts",type=integer,JSONPath=`.status.conflicts`,description="Pods and templates that kept a conflicting value"
+// +kubebuilder:printcolumn:name="Conflicts",type=integer,JSONPath=`.status.conflicts`,description="Pods and templates that conflicted with the policy"
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type PodSchedulingPolicy struct {
@@ -48,7 +48,7 @@ type PodSchedulingPolicyList struct {
 // +kubebuilder:printcolumn:name="On Conflict",type=string,JSONPath=`.spec.conflictPolicy`
 // +kubebuilder:printcolumn:name="Matched",type=integer,JSONPath=`.status.matched`,description="Pods and templates that the policy applied to"
 // +kubebuilder:printcolumn:name="Injected",type=integer,JSONPath=`.status.injected`,description="Pods and templates that the policy changed"
-// +kubebuilder:printcolumn:name="Conflicts",type=integer,JSONPath=`.status.conflicts`,description="Pods and templates that kept a conflicting value"
+// +kubebuilder:printcolumn:name="Conflicts",type=integer,JSONPath=`.status.conflicts`,description="Pods and templates that conflicted with the policy"
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type ClusterPodSchedulingPolicy struct {
@@ -122,7 +122,7 @@ type PodSchedulingPolicySpec struct {
 	Targets []SchedulingTarget `json:"targets,omitempty"`
 
 	// TemplateUpdates defines what happens to templates of workloads that are updated. Ignore, the default, does not change them.
-	// Inject changes them like at creation, so that the next update of a workload rolls out a new policy. Templates of Jobs cannot
+	// Inject changes them as at creation, so that the next update of a workload rolls out a new policy. Templates of Jobs cannot
 	// be updated.
 	//
 	// +kubebuilder:default=Ignore

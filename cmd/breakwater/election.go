@@ -78,7 +78,7 @@ func ownNamespace(file string) (string, error) {
 		return defaultNamespace, nil
 	}
 	if err != nil {
-		return "", fmt.Errorf("find the namespace for the leader election: %w", err)
+		return "", fmt.Errorf("read the namespace of the pod: %w", err)
 	}
 	return strings.TrimSpace(string(content)), nil
 }
@@ -94,8 +94,8 @@ func (f *electionFlags) configure(lease string) func(*manager.Options) {
 	}
 }
 
-// grantsNamespace returns the namespace that stores grants of large decreases. This is the namespace of the Lease. If that does not
-// exist, it is "default": this happens to a process outside of a pod that elects no leader.
+// grantsNamespace returns the namespace that stores grants of large decreases. This is --leader-election-namespace, or the pod's
+// namespace; "default" if the latter does not exist, for example outside of a pod.
 func (f *electionFlags) grantsNamespace(ctx context.Context, config *rest.Config) (string, error) {
 	if f.namespace != "" {
 		return f.namespace, nil

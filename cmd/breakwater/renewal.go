@@ -13,8 +13,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
-// renewTokens renews the tokens of the kubeconfigs of cores, which are in Secrets of the pod's own cluster and namespace.
-func (f *webhookFlags) renewTokens(mgr manager.Manager) error {
+// addTokenRenewal adds loops to mgr that renew the tokens of the kubeconfigs of cores, which are in Secrets of the pod's own cluster and namespace.
+func (f *webhookFlags) addTokenRenewal(mgr manager.Manager) error {
 	if len(f.renewed) == 0 {
 		return nil
 	}

@@ -214,7 +214,7 @@ func (f *webhookFlags) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(f.schedule(mgr, connected, protection), f.guardRoots(mgr, connected, protection), f.renewTokens(mgr)); err != nil {
+	if err := errors.Join(f.schedule(mgr, connected, protection), f.guardRoots(mgr, connected, protection), f.addTokenRenewal(mgr)); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)

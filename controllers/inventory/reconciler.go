@@ -27,7 +27,7 @@ import (
 const Name = "breakwater-inventory"
 
 const (
-	// checkInterval is how often the controller checks each Cell without a change. It restores its Secret.
+	// checkInterval is how often the controller checks each Cell without a change. The check also restores the Cell's Secret.
 	checkInterval = 10 * time.Minute
 	// retryInterval is the same while an entry has no effect: its cluster may become reachable. It also repeats the events before they expire.
 	retryInterval = time.Minute
@@ -100,12 +100,14 @@ func (r *Reconciler) observe(ctx context.Context, name string) (o observed, err 
 	}
 	o.cell, o.secret = &v1alpha1.Cell{}, &corev1.Secret{}
 	if err := r.Live.Get(ctx, client.ObjectKey{Name: name}, o.cell); err != nil {
-		if o.cell = nil; client.IgnoreNotFound(err) != nil {
+		o.cell = nil
+		if client.IgnoreNotFound(err) != nil {
 			return o, fmt.Errorf("get Cell %s: %w", name, err)
 		}
 	}
 	if err := r.Live.Get(ctx, key, o.secret); err != nil {
-		if o.secret = nil; client.IgnoreNotFound(err) != nil {
+		o.secret = nil
+		if client.IgnoreNotFound(err) != nil {
 			return o, fmt.Errorf("get Secret %s: %w", key, err)
 		}
 	}
@@ -134,7 +136,7 @@ func (r *Reconciler) verifyEntries(ctx context.Context, o *observed) error {
 	return nil
 }
 
-// verifyEntry returns an error if a kubeconfig does not lead to a cluster without another Cell.
+// verifyEntry returns an error unless a kubeconfig leads to a cluster that has no other Cell.
 func (r *Reconciler) verifyEntry(ctx context.Context, cell *v1alpha1.Cell, kubeconfig []byte, cells []v1alpha1.Cell) error {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
@@ -194,7 +196,7 @@ func (r *Reconciler) createCell(ctx context.Context, name string, e *entry) erro
 	if err := r.Client.Create(ctx, cell, client.FieldOwner(Name)); err != nil {
 		return fmt.Errorf("create Cell %s: %w", name, err)
 	}
-	log.FromContext(ctx).Info("created Cell", "cell", name, "entry", e.source)
+	log.FromContext(ctx).Info("Created Cell", "cell", name, "entry", e.source)
 	r.Events.Eventf(cell, nil, corev1.EventTypeNormal, v1alpha1.ReasonEntryFound, "Enroll", "The Cell was created for the entry %s.", e.source)
 	return nil
 }
@@ -216,7 +218,7 @@ func (r *Reconciler) applySecret(ctx context.Context, o observed, kubeconfig []b
 	if err != nil {
 		return fmt.Errorf("write Secret %s: %w", o.secretName, err)
 	}
-	log.FromContext(ctx).Info("wrote kubeconfig", "cell", o.name, "secret", klog.KObj(secret))
+	log.FromContext(ctx).Info("Wrote kubeconfig", "cell", o.name, "secret", klog.KObj(secret))
 	return nil
 }
 
@@ -226,9 +228,9 @@ func (r *Reconciler) applyCondition(ctx context.Context, cell *v1alpha1.Cell, li
 	if before != nil && before.Status == listed.Status && before.Reason == listed.Reason && before.Message == listed.Message {
 		return nil
 	}
-	now := cell.DeepCopy()
-	meta.SetStatusCondition(&now.Status.Conditions, listed)
-	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(meta.FindStatusCondition(now.Status.Conditions, listed.Type))
+	after := cell.DeepCopy()
+	meta.SetStatusCondition(&after.Status.Conditions, listed)
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(meta.FindStatusCondition(after.Status.Conditions, listed.Type))
 	if err != nil {
 		return err
 	}

@@ -31,8 +31,8 @@ func decreaseOf(p *v1alpha1.PodProtector) (pending []metav1.Condition) {
 	return pending
 }
 
-// restoreDecrease gives a protector the conditions that record the pending release of the one that vanished. Without them no confirmation
-// would find the release, and the generator would treat the workload as vanished. The generator may have done that already.
+// restoreDecrease gives p the conditions of the pending decrease of the lost protector, also if the generator has replaced them meanwhile: without
+// them no confirmation would find the decrease, and the generator would treat the workload as vanished.
 func restoreDecrease(p *v1alpha1.PodProtector, pending []metav1.Condition) {
 	for _, c := range pending {
 		meta.RemoveStatusCondition(&p.Status.Conditions, c.Type) // so that the restored condition keeps its transition time

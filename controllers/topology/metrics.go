@@ -13,7 +13,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/sharding/slot"
 )
 
-// metrics are documented in docs/reference/metrics.md. Only those of the leader are meaningful. They are computed at each scrape, from the cache.
+// metrics are documented in docs/reference/metrics.md. Only the leader exposes them. They are computed at each scrape, from the cache.
 type metrics struct {
 	reconciler *Reconciler
 	// now is the wall clock, by which webhooks record the time of reservations.
@@ -82,8 +82,8 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	for state, number := range summary.byBudget {
 		emit("protectors", float64(number), string(state))
 	}
-	for _, a := range summary.protectors {
-		m.collectProtector(a, emit)
+	for _, budget := range summary.protectors {
+		m.collectProtector(budget, emit)
 	}
 	for _, e := range excessesOf(protectors.Items, maxReportedProtectors) {
 		emit("protector_pods_above_expected", float64(e.pods), e.namespace+"/"+e.name)
@@ -111,15 +111,15 @@ func (m *metrics) collectCell(cell *v1alpha1.Cell, summary *budgetSummary, emit 
 	emit("cell_oldest_reservation_age_seconds", m.age(summary.oldest[cell.Name]), cell.Name)
 }
 
-func (m *metrics) collectProtector(a protectorBudget, emit func(string, float64, ...string)) {
-	name := a.namespace + "/" + a.name
-	emit("protector_available", float64(a.available), name)
-	emit("protector_floor", float64(a.floor), name)
-	emit("protector_budget", float64(a.remaining), name)
-	emit("protector_reservations", float64(a.reserved), name)
-	emit("protector_oldest_reservation_age_seconds", m.age(a.oldest), name)
-	if a.limit > 0 {
-		emit("protector_reservation_limit", float64(a.limit), name)
+func (m *metrics) collectProtector(budget protectorBudget, emit func(string, float64, ...string)) {
+	name := budget.namespace + "/" + budget.name
+	emit("protector_available", float64(budget.available), name)
+	emit("protector_floor", float64(budget.floor), name)
+	emit("protector_budget", float64(budget.remaining), name)
+	emit("protector_reservations", float64(budget.reserved), name)
+	emit("protector_oldest_reservation_age_seconds", m.age(budget.oldest), name)
+	if budget.limit > 0 {
+		emit("protector_reservation_limit", float64(budget.limit), name)
 	}
 }
 

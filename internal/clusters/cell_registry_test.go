@@ -128,7 +128,7 @@ func TestReasonsWhyClusterIsUnusable(t *testing.T) {
 			but(func(c *rest.Config) { c.BearerToken = token(time.Now().Add(-time.Hour)) }), nil, v1alpha1.ReasonTokenExpired, "which expired at",
 		},
 		"no permissions":         {testplane.KubeconfigOf(t, r.worker("powerless", "")), nil, v1alpha1.ReasonForbidden, "a permission that Breakwater needs"},
-		"an unreachable address": {but(func(c *rest.Config) { c.Host = "https://" + testplane.FreeAddress(t) }), nil, v1alpha1.ReasonUnreachable, "does not answer"},
+		"an unreachable address": {but(func(c *rest.Config) { c.Host = "https://" + testplane.FreeAddress(t) }), nil, v1alpha1.ReasonUnreachable, "the request to https://"},
 		"another cluster than before": {
 			but(func(*rest.Config) {}), func(c *v1alpha1.Cell) { c.Status.Cluster = "of-before" }, v1alpha1.ReasonAnotherCluster, "leads to another cluster",
 		},

@@ -25,8 +25,8 @@ func AddFinalizer(ctx context.Context, writer client.Client, kind schema.GroupVe
 	return writer.Apply(ctx, client.ApplyConfigurationFromUnstructured(fields), client.FieldOwner(owner), client.ForceOwnership)
 }
 
-// DropFinalizer removes a finalizer from an object by a JSON patch that tests what it removes, also without a resourceVersion. It fails if the spec
-// has changed: the object was released as it is in object. It does not change object, which may belong to a cache.
+// DropFinalizer removes a finalizer from an object by a JSON patch that tests what it removes. It fails if the generation, UID or finalizer
+// differs from object, on which the caller decided; it sends no resourceVersion. It does not change object, which may belong to a cache.
 func DropFinalizer(ctx context.Context, writer client.Writer, object client.Object, finalizer, owner string) error {
 	position := slices.Index(object.GetFinalizers(), finalizer)
 	if position < 0 {

@@ -36,7 +36,7 @@ func problem(reason string, cause error, format string, arguments ...any) *Probl
 	return &Problem{Reason: reason, cause: cause, text: fmt.Sprintf(format, arguments...)}
 }
 
-// diagnose describes the error that a cluster returned, or that it did not answer.
+// diagnose describes the error of a request to a cluster.
 func diagnose(config *rest.Config, err error) *Problem {
 	host := config.Host
 	switch {
@@ -44,7 +44,7 @@ func diagnose(config *rest.Config, err error) *Problem {
 		return problem(v1alpha1.ReasonWrongCA, err,
 			"%s presents a certificate that the kubeconfig does not trust: correct its certificate-authority-data, or its address", host)
 	case apierrors.IsUnauthorized(err):
-		if expired, ok := expiry(config.BearerToken); ok && expired.Before(time.Now()) {
+		if expired, ok := jwtExpiry(config.BearerToken); ok && expired.Before(time.Now()) {
 			return problem(v1alpha1.ReasonTokenExpired, err,
 				"%s does not accept the token of the kubeconfig, which expired at %s: put a new one into the Secret", host, expired.UTC().Format(time.RFC3339))
 		}
@@ -52,7 +52,7 @@ func diagnose(config *rest.Config, err error) *Problem {
 	case apierrors.IsForbidden(err):
 		return problem(v1alpha1.ReasonForbidden, err, "%s denies the user of the kubeconfig a permission that Breakwater needs", host)
 	default:
-		return problem(v1alpha1.ReasonUnreachable, err, "%s does not answer", host)
+		return problem(v1alpha1.ReasonUnreachable, err, "the request to %s failed", host)
 	}
 }
 
@@ -60,32 +60,4 @@ func isCertificateError(err error) bool {
 	verification, authority := (*tls.CertificateVerificationError)(nil), x509.UnknownAuthorityError{}
 	hostname, invalid := x509.HostnameError{}, x509.CertificateInvalidError{}
 	return errors.As(err, &verification) || errors.As(err, &authority) || errors.As(err, &hostname) || errors.As(err, &invalid)
-}
-
-// TokenExpiry returns when the token that requests use now expires. ok is false if there is no token, if it does not expire, or if the
-// kubelet replaces it, so that no user has to.
-func TokenExpiry(config *rest.Config) (at time.Time, ok bool) {
-	if rotating, follows := config.Transport.(*RotatingConnection); follows {
-		at = rotating.current.Load().expiry
-	} else {
-		at = tokenExpiry(config)
-	}
-	return at, !at.IsZero()
-}
-
-func tokenExpiry(config *rest.Config) time.Time {
-	if config.BearerTokenFile != "" {
-		return time.Time{}
-	}
-	at, _ := expiry(config.BearerToken)
-	return at
-}
-
-// expiry reads the expiry that a JWT states. It is informational: the API server decides whether a token is valid.
-func expiry(token string) (time.Time, bool) {
-	claims, err := claimsOf(token)
-	if err != nil || claims.Expires == 0 {
-		return time.Time{}, false
-	}
-	return time.Unix(claims.Expires, 0), true
 }

@@ -43,7 +43,7 @@ func (r *RotatingConnection) Set(config *rest.Config) error {
 	if err != nil {
 		return fmt.Errorf("credentials for %s: %w", config.Host, err)
 	}
-	if old := r.current.Swap(&target{base: base, transport: transport, expiry: tokenExpiry(config)}); old != nil && old.transport != transport {
+	if old := r.current.Swap(&target{base: base, transport: transport, expiry: configuredExpiry(config)}); old != nil && old.transport != transport {
 		utilnet.CloseIdleConnectionsFor(old.transport)
 	}
 	return nil

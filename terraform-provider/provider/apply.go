@@ -23,28 +23,28 @@ type takeover struct {
 	former string
 }
 
-// newTakeover reads over from the force_conflicts attribute and from the private state of a resource. Without a cluster, which a plan may lack, no field
-// manager is a former one.
+// newTakeover returns what an apply may take over: force from force_conflicts, former from the private state. Without a cluster, which a plan may lack, no
+// field manager is a former one.
 func (c *cluster) newTakeover(ctx context.Context, force bool, private privateState) (takeover, diag.Diagnostics) {
-	o := takeover{force: force}
+	t := takeover{force: force}
 	last, d := lastManager(ctx, private)
 	if c.absence() == nil && last != c.manager {
-		o.former = last
+		t.former = last
 	}
-	return o, d
+	return t, d
 }
 
 // apply writes the object by server-side apply, and also returns the HTTP status of the answer: only that says whether it has created the object. A
 // dry run writes nothing.
-func (c *cluster) apply(ctx context.Context, k *kind, w *desired, o takeover, dryRun bool) (live *unstructured.Unstructured, status int, err error) {
-	live, status, err = c.sendApply(ctx, k, w, o.force, dryRun)
-	if apierrors.IsConflict(err) && !o.force && o.allows(conflictsOf(err)) {
+func (c *cluster) apply(ctx context.Context, k *kind, w *desired, t takeover, dryRun bool) (live *unstructured.Unstructured, status int, err error) {
+	live, status, err = c.sendApply(ctx, k, w, t.force, dryRun)
+	if apierrors.IsConflict(err) && !t.force && t.allows(conflictsOf(err)) {
 		live, status, err = c.sendApply(ctx, k, w, true, dryRun)
 	}
-	if err != nil || dryRun || o.former == "" {
+	if err != nil || dryRun || t.former == "" {
 		return live, status, err
 	}
-	live, err = c.inheritFields(ctx, k, w, o)
+	live, err = c.inheritFields(ctx, k, w, t)
 	return live, status, err
 }
 
@@ -63,9 +63,10 @@ func (c *cluster) sendApply(ctx context.Context, k *kind, w *desired, force, dry
 	return live, status, err
 }
 
-func (o takeover) allows(conflicts []metav1.StatusCause) bool {
+// allows reports whether all conflicts are with the former manager.
+func (t takeover) allows(conflicts []metav1.StatusCause) bool {
 	return len(conflicts) > 0 && !slices.ContainsFunc(conflicts, func(c metav1.StatusCause) bool {
-		return managerOf(c) != o.former
+		return managerOf(c) != t.former
 	})
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/terraform-provider/transport"
 )
 
-// clusterKey is the key in the private state of the UID of the cluster that has the object. Versions before it did not record one.
+// clusterKey is the key in the private state of the UID of the cluster that has the object. Versions of the provider before this key did not record one.
 const clusterKey = "cluster"
 
 // identity is the UID of the namespace kube-system, by which a cluster differs from another one at the same address.
@@ -29,7 +29,7 @@ type identity struct {
 }
 
 // uid returns the UID of the cluster. It is empty if the provider's user may not read it, or the cluster does not answer: an error of the object itself
-// then says so. The provider reads it once.
+// then says so. The provider keeps it once it is read.
 func (c *cluster) uid(ctx context.Context) string {
 	c.identity.mu.Lock()
 	defer c.identity.mu.Unlock()
@@ -58,7 +58,7 @@ func (c *cluster) readUID(ctx context.Context) (string, error) {
 	return string(namespace.GetUID()), nil
 }
 
-// isClusterOf reports whether the provider's cluster is the one that has the object, as far as the state and cluster_uid tell. It adds an error if not: what
+// isClusterOf reports whether the provider's cluster is the one that has the object, according to the state and cluster_uid. It adds an error if not: what
 // is read there would look as if the object had been deleted, and what is applied would be created in the wrong cluster.
 func (o *object) isClusterOf(ctx context.Context, w *desired, private privateState, d *diag.Diagnostics) bool {
 	if o.cluster.absence() != nil {
@@ -67,19 +67,22 @@ func (o *object) isClusterOf(ctx context.Context, w *desired, private privateSta
 	var had string
 	d.Append(readPrivate(ctx, private, clusterKey, &had)...)
 	expected := o.cluster.identity.expected
-	if d.HasError() || had == "" && expected == "" {
-		return !d.HasError()
+	if d.HasError() {
+		return false
+	}
+	if had == "" && expected == "" {
+		return true
 	}
 	now := o.cluster.uid(ctx)
 	server, _ := transport.ServerOf(o.cluster.config)
 	switch {
 	case expected != "" && now == "":
-		d.AddError("The cluster could not be identified", fmt.Sprintf("cluster_uid requires the cluster %s, but the UID of %s could not be read: the provider's "+
-			"user needs permission to get the namespace kube-system.", expected, server))
+		d.AddError("The cluster could not be identified", fmt.Sprintf("cluster_uid requires the cluster %s, but the UID of %s could not be read: check that "+
+			"the cluster answers, and that the provider's user may get the namespace kube-system.", expected, server))
 	case expected != "" && now != expected:
 		d.AddError("Another cluster", fmt.Sprintf("cluster_uid requires the cluster %s, but %s is the cluster %s. Configure the provider for the right cluster, "+
 			"or change cluster_uid.", expected, server, now))
-	case now != "" && now != had && had != "" && expected == "":
+	case expected == "" && now != "" && now != had:
 		d.AddError("Another cluster", fmt.Sprintf("By the state, %s is in the cluster %s, but %s is the cluster %s (UIDs of the namespace kube-system). Configure the "+
 			"provider for the right cluster. If you replaced the cluster, or move its objects on purpose, set cluster_uid = %q in the provider, or "+
 			"BREAKWATER_CLUSTER_UID: Terraform then plans for the new cluster.", o.kind.of(w.String()), had, server, now, now))

@@ -60,14 +60,14 @@ func writePrivate(ctx context.Context, private writablePrivateState, key, value 
 
 // inheritFields transfers the fields of the former manager to our manager, and applies again. Otherwise no field could be removed from
 // the configuration any more: a field that a former manager also owns stays in the object forever.
-func (c *cluster) inheritFields(ctx context.Context, k *kind, w *desired, o takeover) (*unstructured.Unstructured, error) {
+func (c *cluster) inheritFields(ctx context.Context, k *kind, w *desired, t takeover) (*unstructured.Unstructured, error) {
 	objects := c.resourceClient(k, w.namespace)
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		live, err := objects.Get(ctx, w.name, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
-		entries, err := withInheritedFields(live.GetManagedFields(), k.Kind.GroupVersion().String(), c.manager, o.former)
+		entries, err := withInheritedFields(live.GetManagedFields(), k.Kind.GroupVersion().String(), c.manager, t.former)
 		if entries == nil || err != nil {
 			return err
 		}
@@ -82,7 +82,7 @@ func (c *cluster) inheritFields(ctx context.Context, k *kind, w *desired, o take
 	if err != nil {
 		return nil, err
 	}
-	return objects.Apply(ctx, w.name, w.object, metav1.ApplyOptions{FieldManager: c.manager, Force: o.force})
+	return objects.Apply(ctx, w.name, w.object, metav1.ApplyOptions{FieldManager: c.manager, Force: t.force})
 }
 
 // withInheritedFields returns the managed fields after the former manager has transferred its fields to our manager. It returns nil if there

@@ -38,7 +38,7 @@ func TestValidateRejectsMistakes(t *testing.T) {
 			"a resource twice":          {"cluster_ring", `resources = [{ resource = "pods" }, { group = "", resource = "pods" }]`, `the same value is there twice`},
 			"controlled twice":          {"cluster_ring", `resources = [{ resource = "pods", controlled_resources = [{ resource = "secrets" }, { resource = "secrets" }] }]`, `the same value is there twice`},
 			"leases":                    {"cluster_ring", `resources = [{ group = "coordination.k8s.io", resource = "leases" }]`, "leases, events, clusterrings and admission configurations cannot be sharded"},
-			"controlled leases":         {"cluster_ring", `resources = [{ resource = "pods", controlled_resources = [{ group = "coordination.k8s.io", resource = "leases" }] }]`, "leases and events cannot be sharded"},
+			"controlled leases":         {"cluster_ring", `resources = [{ resource = "pods", controlled_resources = [{ group = "coordination.k8s.io", resource = "leases" }] }]`, "leases, events, clusterrings and admission configurations cannot be sharded"},
 			"all resources":             {"cluster_ring", `resources = [{ group = "apps", resource = "*" }]`, "resources[0].resource: must be a name: it may consist of lower-case letters, digits and '-', and begin and end with a letter or digit."},
 			"a resource without a name": {"cluster_ring", `resources = [{ group = "apps" }]`, `attribute "resource" is required`},
 			"a load below the mean":     {"cluster_ring", `max_load_percent = 100`, "max_load_percent: must be at least 101."},

@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 var (
@@ -18,10 +19,10 @@ var (
 )
 
 // IsName reports whether a text can be the name of an object.
-func IsName(text string) bool { return objectName.MatchString(text) }
+func IsName(text string) bool { return len(validation.IsDNS1123Subdomain(text)) == 0 }
 
 // IsNamespace reports whether a text can be the name of a namespace.
-func IsNamespace(text string) bool { return namespaceName.MatchString(text) }
+func IsNamespace(text string) bool { return len(validation.IsDNS1123Label(text)) == 0 }
 
 // Name returns the rule for names of objects.
 func Name() validator.String {

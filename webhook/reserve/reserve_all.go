@@ -96,8 +96,10 @@ func (s *Cores) giveBack(ctx context.Context, reserved []reservation, attempt qu
 			if result.kind == resultGaveBack {
 				reserver.metrics.givenBack.WithLabelValues(reserver.core).Inc()
 			}
+			// A core that does not answer in time would cause one message per removal.
 			if err != nil && !errors.Is(err, context.DeadlineExceeded) {
-				s.log.Error(err, "Could not give reservation back, it stays until the admission deadline", "protector", r.protector.String(), "pod", attempt.PodName)
+				s.log.Error(err, "Failed to give back reservation", "protector", r.protector.String(), "pod", attempt.PodName,
+					"effect", "the reservation stays until the admission deadline")
 			}
 		})
 	}

@@ -18,17 +18,17 @@ import (
 
 // Review answers one review of a cell, before ctx ends, and records its metrics. It treats the caller as the API server of
 // the cell, unless ctx is marked by reviews.FromUnprovenCaller.
-func (p *Protection) Review(ctx context.Context, cell string, review *admissionv1.AdmissionRequest) removal.Answer {
+func (p *Protection) Review(ctx context.Context, cell string, request *admissionv1.AdmissionRequest) removal.Answer {
 	began := time.Now()
 	p.metrics.inFlight.Inc()
 	defer p.metrics.inFlight.Dec()
-	answer := p.decide(ctx, cell, review)
-	answer.Operation = cmp.Or(answer.Operation, removal.OperationOf(review))
+	answer := p.decide(ctx, cell, request)
+	answer.Operation = cmp.Or(answer.Operation, removal.OperationOf(request))
 	if !answer.Allowed && answer.DeniedBy == nil {
-		p.denials.reportUnattributed(cell, review, answer)
+		p.denials.reportUnattributed(cell, request, answer)
 	}
 	if !p.cells.has(cell) {
-		cell = "unknown" // a client must not be able to create time series
+		cell = reviews.Unknown // a client must not be able to create time series
 	}
 	p.metrics.reviews.WithLabelValues(cell, string(answer.Operation), string(answer.Verdict)).Inc()
 	tracing.Observe(ctx, p.metrics.duration.WithLabelValues(cell), time.Since(began).Seconds())
@@ -39,12 +39,12 @@ func (p *Protection) Review(ctx context.Context, cell string, review *admissionv
 }
 
 // decide decides a review of a pod.
-func (p *Protection) decide(ctx context.Context, cell string, review *admissionv1.AdmissionRequest) removal.Answer {
-	// 1. Parse what is requested. What cannot be read is denied (rule 9).
+func (p *Protection) decide(ctx context.Context, cell string, request *admissionv1.AdmissionRequest) removal.Answer {
+	// 1. Parse what is requested. A review of an unknown cell, or a malformed one, is denied (rule 9).
 	if !p.cells.has(cell) {
 		return removal.Deny(&removal.Denial{Cause: removal.CauseUnknownCell}).Answer(cell, removal.Request{})
 	}
-	r, guarded, err := removal.Parse(review)
+	r, guarded, err := removal.Parse(request)
 	if err != nil {
 		return removal.Deny(&removal.Denial{Cause: removal.CauseMalformed, Detail: err.Error()}).Answer(cell, r)
 	}
@@ -76,11 +76,11 @@ func (p *Protection) decide(ctx context.Context, cell string, review *admissionv
 	return answer
 }
 
-// protect decides the removal of a pod that is scheduled and alive with its protectors, and reports a denial.
+// protect decides the removal of a pod that is scheduled and alive with its protectors, and reports the decision.
 func (p *Protection) protect(ctx context.Context, cell string, r removal.Request) removal.Answer {
 	// 5. to 8. Reserve with all protectors that the removal is charged to.
 	decision := p.reserve(ctx, cell, r)
-	if isBetweenObjects(decision) { // the webhook now knows which object decides
+	if isBetweenObjects(decision) { // the first try met an object that had changed; by now the watch has usually shown which one decides
 		decision = p.reserve(ctx, cell, r)
 	}
 	isUndecided := isBetweenObjects(decision) || decision.Denial != nil && decision.Denial.Verdict() == removal.VerdictUnknown

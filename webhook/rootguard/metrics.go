@@ -9,9 +9,9 @@ import (
 func newMetrics(registry prometheus.Registerer) (*reviews.Metrics, error) {
 	return reviews.New(registry, "kind", prometheus.CounterOpts{
 		Name: "breakwater_rootguard_reviews_total",
-		Help: "Reviews of deletions of objects that floors may depend on, by kind and reason, without dry runs. Only Denied refuses.",
+		Help: "Reviews of deletions of objects that floors may depend on, by kind and reason, without dry runs. Only the reason Denied denies the deletion.",
 	}, prometheus.HistogramOpts{
 		Name: "breakwater_rootguard_review_duration_seconds",
-		Help: "Time to answer a review of such a deletion, by kind, without dry runs.",
+		Help: "Time to answer a review of a deletion of an object that floors may depend on, by kind, without dry runs.",
 	})
 }

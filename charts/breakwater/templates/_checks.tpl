@@ -14,7 +14,7 @@
 {{- fail "remoteCells: a cluster in the role worker has no Cells. Name them in the core" }}
 {{- end }}
 {{- if and (not $core) (not .Values.cores) (or .Values.webhook.enabled (include "breakwater.aggregates" .)) }}
-{{- fail "cores: name the core clusters that the components in this worker work for, as in: cores: [{name: core}]; or run none here (webhook.enabled=false)" }}
+{{- fail "cores: name the core clusters that the components in this worker work for, as in: cores: [{name: core}]; or run none here (webhook.enabled=false and aggregator.enabled=false)" }}
 {{- end }}
 {{- if and $worker (not .Values.webhook.enabled) (not .Values.webhook.url) }}
 {{- fail "webhook.url: set the URL at which the API server reaches the webhook, since none runs in this cluster (webhook.enabled=false)" }}
@@ -54,7 +54,9 @@
 {{- if and (eq .Values.tls.mode "secret") .Values.console.enabled (not .Values.console.tlsSecretName) }}
 {{- fail "console.tlsSecretName: name the Secret with the console's certificate (tls.mode=secret)" }}
 {{- end }}
-{{- if and .Values.console.enabled (or (and .Values.webhook.enabled (eq (include "breakwater.consoleSecret" .) (include "breakwater.tlsSecret" .))) (and .Values.sharder.enabled (eq (include "breakwater.consoleSecret" .) (include "breakwater.sharderSecret" .)))) }}
+{{- $hasWebhookSecret := and .Values.webhook.enabled (eq (include "breakwater.consoleSecret" .) (include "breakwater.tlsSecret" .)) }}
+{{- $hasSharderSecret := and .Values.sharder.enabled (eq (include "breakwater.consoleSecret" .) (include "breakwater.sharderSecret" .)) }}
+{{- if and .Values.console.enabled (or $hasWebhookSecret $hasSharderSecret) }}
 {{- fail "console.tlsSecretName: the console must not share a Secret with the webhook or the sharder: replicas of the webhook trust any server that has its certificate" }}
 {{- end }}
 {{- if and .Values.sharder.enabled .Values.webhook.enabled (eq (include "breakwater.sharderSecret" .) (include "breakwater.tlsSecret" .)) }}
@@ -105,13 +107,13 @@
 {{- fail (printf "remoteCells: the identity %q of cell %s is not a cell: set the name of the cell of its cluster that was joined first" .identity .name) }}
 {{- end }}
 {{- end }}
-{{- $seen = dict }}
-{{- if $core }}{{ $_ := set $seen .Values.core.name true }}{{ end }}
+{{- $coreNames := dict }}
+{{- if $core }}{{ $_ := set $coreNames .Values.core.name true }}{{ end }}
 {{- range .Values.cores }}
-{{- if hasKey $seen .name }}
+{{- if hasKey $coreNames .name }}
 {{- fail (printf "cores: %q is named twice, or is this cluster's own name (core.name)" .name) }}
 {{- end }}
-{{- $_ := set $seen .name true }}
+{{- $_ := set $coreNames .name true }}
 {{- end }}
 {{- end }}
 

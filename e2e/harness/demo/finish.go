@@ -30,7 +30,7 @@ func (d *demo) finish() error {
 	return nil
 }
 
-// waitForInterrupt leaves everything running until ctx ends. Its error is the death of a component.
+// waitForInterrupt leaves everything running until ctx ends. It returns an error if a component dies.
 func (d *demo) waitForInterrupt(ctx context.Context) error {
 	kubectl, ok := local.FindProgram(d.options.Binaries, "kubectl")
 	if !ok {
@@ -45,7 +45,7 @@ Everything still runs. In another terminal:
   k --context %s -n protected get pods
   k --context %[4]s -n protected delete pods --all    # refused as soon as the floor is reached
 
-Logs are in %s. Ctrl-C ends it all.`, d.federation.Kubeconfig(), kubectl, d.core.Name(), d.cells[0].Name, d.dir)
+Logs are in %s. Press Ctrl-C to stop.`, d.federation.Kubeconfig(), kubectl, d.core.Name(), d.cells[0].Name, d.dir)
 	<-ctx.Done()
 	return componentDeath(ctx)
 }

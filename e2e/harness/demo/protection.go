@@ -18,8 +18,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/policy"
 )
 
-// protectorPause is the polling interval for a protector.
-const protectorPause = 50 * time.Millisecond
+// protectorPollInterval is the polling interval for a protector.
+const protectorPollInterval = 50 * time.Millisecond
 
 // protect requests protection as a user does, by a label on the source Deployment in the core cluster, and waits until the
 // protector counts all pods.
@@ -33,16 +33,16 @@ func (d *demo) protect(ctx context.Context, app storm.Application) error {
 	}
 	key := protectorOf(app)
 	protector := &v1alpha1.PodProtector{}
-	err = wait.PollUntilContextCancel(ctx, protectorPause, true, func(ctx context.Context) (bool, error) {
+	err = wait.PollUntilContextCancel(ctx, protectorPollInterval, true, func(ctx context.Context) (bool, error) {
 		if err := core.Get(ctx, key, protector); err != nil {
 			return false, client.IgnoreNotFound(err)
 		}
-		return protector.Spec.MinAvailable.IntVal == int32(d.options.Floor) &&
+		return protector.Spec.MinAvailable != nil && protector.Spec.MinAvailable.IntVal == int32(d.options.Floor) &&
 			len(protector.Status.Cells) == len(d.cells) &&
 			protector.Status.Summary.Available == int32(d.options.Pods), nil
 	})
 	if err != nil {
-		return fmt.Errorf("wait until PodProtector %s counts %d pods in %d cells (status %+v, %+v): %w",
+		return fmt.Errorf("wait until PodProtector %s counts %d pods in %d cells (spec %+v, status %+v): %w",
 			key, d.options.Pods, len(d.cells), protector.Spec, protector.Status, err)
 	}
 	return nil

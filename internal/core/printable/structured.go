@@ -11,9 +11,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// JSON returns JSON that decodes to the same value, with an escape for each character that cannot be shown.
+// JSON returns JSON that decodes to the same value, with an escape for each character that cannot be shown. text must be JSON.
 func JSON(text []byte) []byte {
-	return replaced(text, func(r rune) string {
+	return escapeText(text, func(r rune) string {
 		if high, low := utf16.EncodeRune(r); high != utf8.RuneError {
 			return fmt.Sprintf(`\u%04x\u%04x`, high, low)
 		}
@@ -28,9 +28,9 @@ func YAML(value any) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The JSON is parsed as YAML, which has no surrogate pairs and no raw DEL.
-	text, err := yaml.JSONToYAML(replaced(raw, codePoint))
-	if err != nil || isShown(text) {
+	// The JSON is parsed as YAML, which has no raw DEL. YAML has no surrogate pairs, so these escapes are code points.
+	text, err := yaml.JSONToYAML(escapeText(raw, codePoint))
+	if err != nil || isAllShown(text) {
 		return text, err
 	}
 	document := yamlnode.Node{}
@@ -45,7 +45,7 @@ func YAML(value any) ([]byte, error) {
 	if err := encoder.Encode(&document); err != nil {
 		return nil, fmt.Errorf("write YAML with escapes: %w", err)
 	}
-	return replaced(out.Bytes(), codePoint), nil
+	return escapeText(out.Bytes(), codePoint), nil
 }
 
 func codePoint(r rune) string {
@@ -57,7 +57,7 @@ func codePoint(r rune) string {
 
 // quote puts scalars that need escapes into double quotes.
 func quote(n *yamlnode.Node) {
-	if n.Kind == yamlnode.ScalarNode && !isShown([]byte(n.Value)) {
+	if n.Kind == yamlnode.ScalarNode && !isAllShown([]byte(n.Value)) {
 		n.Style = yamlnode.DoubleQuotedStyle
 	}
 	for _, child := range n.Content {
@@ -69,12 +69,14 @@ func quote(n *yamlnode.Node) {
 // unescaped.
 func isLayout(r rune) bool { return r == '\n' || r == '\t' }
 
-func isShown(text []byte) bool {
+// isAllShown reports whether a text consists of shown characters and layout.
+func isAllShown(text []byte) bool {
 	return !bytes.ContainsFunc(text, func(r rune) bool { return !IsShown(r) && !isLayout(r) })
 }
 
-func replaced(text []byte, escape func(rune) string) []byte {
-	if isShown(text) {
+// escapeText replaces each character of a text that cannot be shown by its escape.
+func escapeText(text []byte, escape func(rune) string) []byte {
+	if isAllShown(text) {
 		return text
 	}
 	var b bytes.Buffer

@@ -1,5 +1,6 @@
-// Command argo-sync makes a cluster be as manifests say, by the engine of Argo CD: it applies them, and prunes what it applied before and is
-// no longer among them. It reads the manifests of one Application from standard input as YAML, and prints what became of each object as JSON.
+// Command argo-sync syncs a cluster with manifests by the engine of Argo CD: it applies them, and prunes objects that it applied before and that are no
+// longer among them. It reads the manifests of one Application from standard input as YAML, and prints the result of each object as JSON. Each namespaced
+// object must name its namespace, because its tracking ID contains it.
 package main
 
 import (
@@ -18,6 +19,7 @@ import (
 	"github.com/argoproj/argo-cd/gitops-engine/pkg/sync"
 	"github.com/argoproj/argo-cd/gitops-engine/pkg/utils/kube"
 	"github.com/go-logr/logr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/clientcmd"
 )
@@ -28,10 +30,9 @@ const trackingID = "argocd.argoproj.io/tracking-id"
 func main() {
 	kubeconfig := flag.String("kubeconfig", "", "`file` that leads to the cluster")
 	application := flag.String("application", "", "`name` of the Application that the manifests are of")
-	namespace := flag.String("namespace", "default", "`namespace` of objects that name none")
 	flag.Parse()
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := run(ctx, *kubeconfig, *application, *namespace)
+	err := run(ctx, *kubeconfig, *application)
 	cancel()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "argo-sync:", err)
@@ -46,7 +47,7 @@ type result struct {
 	Message string `json:"message,omitempty"`
 }
 
-func run(ctx context.Context, kubeconfig, application, namespace string) error {
+func run(ctx context.Context, kubeconfig, application string) error {
 	if application == "" {
 		return errors.New("-application is required")
 	}
@@ -77,7 +78,7 @@ func run(ctx context.Context, kubeconfig, application, namespace string) error {
 	}
 	defer stop()
 	isOurs := func(r *cache.Resource) bool { return r.Info == idOf(application, r.ResourceKey()) }
-	done, err := argo.Sync(ctx, wanted, isOurs, "HEAD", namespace, sync.WithPrune(true), sync.WithLogr(logr.Discard()))
+	done, err := argo.Sync(ctx, wanted, isOurs, "HEAD", metav1.NamespaceDefault, sync.WithPrune(true), sync.WithLogr(logr.Discard()))
 	results := []result{}
 	for _, one := range done {
 		results = append(results, result{one.ResourceKey.String(), string(one.Status), one.Message})
