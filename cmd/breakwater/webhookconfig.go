@@ -80,9 +80,6 @@ func webhookConfigCommand() *cobra.Command {
 			if err := errors.Join(static.complete(), completeScheduling(&options, schedule, command.Flags()), scope.complete(&options, schedule)); err != nil {
 				return err
 			}
-			if options.Core != "" && (selector != "" || len(options.Namespaces) > 0) {
-				return errors.New("--namespaces and --pod-selector are those of a Cell: omit them with --core")
-			}
 			options.Name = cmp.Or(options.Name, defaultName(options, schedule, static.folder != ""))
 			if err := completeConfiguration(&options, service, caBundle, selector); err != nil {
 				return err
@@ -156,6 +153,9 @@ func configurations(options register.Options, schedule bool, selector string) ([
 	if schedule {
 		configuration, err := register.SchedulingConfiguration(options)
 		return []any{configuration}, err
+	}
+	if options.Core != "" && (selector != "" || len(options.Namespaces) > 0) {
+		return nil, errors.New("--namespaces and --pod-selector are those of a Cell: omit them with --core")
 	}
 	build := register.Configuration
 	if options.Core != "" {

@@ -1,6 +1,7 @@
 package reserve
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/url"
@@ -27,15 +28,10 @@ func (s *Cores) Reserve(ctx context.Context, charges []removal.Charge, attempt q
 	var reserved []reservation
 	var admitting []removal.Charge
 	var overridden *removal.Override // the first denial that a forced removal has overridden
-	override := func(verdict removal.VerdictReason, by *removal.Charge) {
-		if overridden == nil {
-			overridden = &removal.Override{Verdict: verdict, DeniedBy: by}
-		}
-	}
 	for i := range charges {
 		c := &charges[i]
 		if c.Vanished { // the removal is forced, or removal.CheckVanished would have denied it
-			override(removal.VerdictReason(quota.DeniedVanished), c)
+			overridden = cmp.Or(overridden, &removal.Override{Verdict: removal.VerdictReason(quota.DeniedVanished), DeniedBy: c})
 			continue
 		}
 		attempted := reservation{protector: s.Ref(*c), claim: &quota.Claim{}}
@@ -46,7 +42,7 @@ func (s *Cores) Reserve(ctx context.Context, charges []removal.Charge, attempt q
 				if !apierrors.IsInvalid(err) { // an invalid charge would make every later write of the protector fail, too
 					s.ChargeLater(*c, attempt)
 				}
-				override(removal.VerdictUnreachable, c)
+				overridden = cmp.Or(overridden, &removal.Override{Verdict: removal.VerdictUnreachable, DeniedBy: c})
 				continue // the removal is admitted anyway, so all reservations must stay
 			}
 			s.giveBack(ctx, append(reserved, perhapsMade(attempted, err)...), attempt)
@@ -58,7 +54,7 @@ func (s *Cores) Reserve(ctx context.Context, charges []removal.Charge, attempt q
 		case result.kind == resultReleased && c.Protector.Spec.ShareOf == nil:
 			continue
 		case !verdict.Outcome.Admitted() && attempt.Force && verdict.Outcome != quota.DeniedShared: // rule S6: another object decides
-			override(removal.VerdictReason(verdict.Outcome), c)
+			overridden = cmp.Or(overridden, &removal.Override{Verdict: removal.VerdictReason(verdict.Outcome), DeniedBy: c})
 			continue // as above
 		case !verdict.Outcome.Admitted():
 			s.giveBack(ctx, reserved, attempt)
@@ -69,7 +65,7 @@ func (s *Cores) Reserve(ctx context.Context, charges []removal.Charge, attempt q
 			s.ChargeLater(*c, attempt)
 		}
 		if verdict.Forced != "" {
-			override(removal.VerdictReason(verdict.Forced), c)
+			overridden = cmp.Or(overridden, &removal.Override{Verdict: removal.VerdictReason(verdict.Forced), DeniedBy: c})
 		}
 		admitting = append(admitting, *c)
 	}
