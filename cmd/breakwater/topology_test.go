@@ -47,6 +47,15 @@ func TestFlagsOfCells(t *testing.T) {
 		"a configuration of namespaces": {append(hook, "--namespaces", "shop,bank"), "", []string{"operator: In\n      values:\n      - shop\n      - bank"}},
 		"namespaces of a core":          {[]string{"webhook-config", "--core", "a", "--namespaces", "shop", "--url", "https://a:1"}, "omit them with --core", nil},
 		"a selector of a core":          {[]string{"webhook-config", "--core", "a", "--pod-selector", "a=b", "--url", "https://a:1"}, "omit them with --core", nil},
+		"the names and labels of the chart": {
+			hook, "", []string{"name: breakwater-cell-a\n", "labels:\n    app.kubernetes.io/name: breakwater\n    app.kubernetes.io/part-of: breakwater\n  name"},
+		},
+		"a release": {
+			append(hook, "--release", "system/guard"), "",
+			[]string{"meta.helm.sh/release-name: guard\n    meta.helm.sh/release-namespace: system\n", "app.kubernetes.io/instance: guard\n    app.kubernetes.io/managed-by: Helm\n"},
+		},
+		"a release of a root guard":     {append(hook, "--root-guard", "--release", "system/guard"), "", []string{"meta.helm.sh/release-name: guard\n"}},
+		"a release without a namespace": {append(hook, "--release", "guard"), "want NAMESPACE/NAME", nil},
 		"a caller key": {
 			append(hook, "--caller-key", key), "", []string{"url: https://a:1/callers/" + webhookconfig.CallerToken([]byte("a key"), "cells/a") + "/cells/a/validate\n"},
 		},
@@ -55,7 +64,7 @@ func TestFlagsOfCells(t *testing.T) {
 		"a caller key of a static manifest": {append(hook, "--caller-key", key, "--static", "/etc/x"), "--caller-key excludes --static", nil},
 		"a configuration of scheduling": {
 			append(hook, "--scheduling", "--namespaces", "shop"), "",
-			[]string{"kind: MutatingWebhookConfiguration", "name: breakwater-scheduling\n", "failurePolicy: Ignore", "timeoutSeconds: 2\n", "/cells/a/schedule", "- shop"},
+			[]string{"kind: MutatingWebhookConfiguration", "name: breakwater-scheduling-a\n", "failurePolicy: Ignore", "timeoutSeconds: 2\n", "/cells/a/schedule", "- shop"},
 		},
 		"a failure policy that denies pods": {
 			append(hook, "--scheduling", "--failure-policy", "Fail", "--timeout", "10"), "", []string{"failurePolicy: Fail", "timeoutSeconds: 10\n"},

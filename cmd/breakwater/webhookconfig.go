@@ -7,12 +7,14 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/breakwater-k8s/breakwater/webhook/register"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -24,6 +26,9 @@ const webhookConfigHelp = `Prints the ValidatingWebhookConfiguration with which 
 cell's cluster:
 
   breakwater webhook-config --cell worker-1 --url https://breakwater.example:9443 --ca-bundle ca.crt | kubectl apply -f -
+
+If the chart is installed in that cluster, upgrade its release instead, or set --release: an object that no release owns stays when the release
+is uninstalled, and the API server then denies all removals.
 
 For a Cell with spec.namespaces, set --namespaces. For a Cell with spec.podSelector, set --pod-selector: the command then also prints a
 ValidatingAdmissionPolicy, which prevents changes of the labels by which pods belong to the cell.
@@ -80,7 +85,7 @@ func webhookConfigCommand() *cobra.Command {
 			if err := errors.Join(static.complete(), completeScheduling(&options, schedule, command.Flags()), scope.complete(&options, schedule)); err != nil {
 				return err
 			}
-			options.Name = cmp.Or(options.Name, defaultName(options, schedule, static.folder != ""))
+			options.Name = cmp.Or(options.Name, defaultName(options, schedule))
 			if err := completeConfiguration(&options, service, caBundle, selector); err != nil {
 				return err
 			}
@@ -92,7 +97,7 @@ func webhookConfigCommand() *cobra.Command {
 			if static.folder != "" {
 				return static.write(command.OutOrStdout(), objects)
 			}
-			return writeYAML(command.OutOrStdout(), objects)
+			return writeYAML(command.OutOrStdout(), options, objects)
 		},
 	}
 	flags := command.Flags()
@@ -112,8 +117,9 @@ func webhookConfigCommand() *cobra.Command {
 func bindConfiguration(flags *pflag.FlagSet, options *register.Options) {
 	flags.StringVar(&options.Cell, "cell", "", "`name` of the Cell, for the configuration of its cluster")
 	flags.StringVar(&options.Core, "core", "", "`name` of the core cluster as in webhook --core, for the configuration of that cluster")
-	flags.StringVar(&options.Name, "name", "", "`name` of the configuration object (default: breakwater, breakwater-core with --core, breakwater-scheduling with --scheduling, or breakwater-roots with --root-guard; "+
-		"of a cell with --static breakwater-cell-CELL or breakwater-scheduling-CELL)")
+	flags.StringVar(&options.Name, "name", "", "`name` of the configuration object (default: that of the chart: breakwater-cell-CELL, breakwater-core with --core, "+
+		"breakwater-scheduling-CELL with --scheduling, or breakwater-roots with --root-guard)")
+	flags.StringVar(&options.Release, "release", "", "Helm release of the chart in the cluster, as `NAMESPACE/NAME`: it then owns the objects, and deletes them when it is uninstalled")
 	flags.StringVar((*string)(&options.FailurePolicy), "failure-policy", "", "with --scheduling, the failure policy for pods and workloads when no webhook answers: `Ignore|Fail` (default Ignore)")
 	flags.StringVar(&options.URL, "url", "", "`address` of the webhook, as https://HOST:PORT")
 	flags.StringSliceVar(&options.Namespaces, "namespaces", nil, "`namespaces` of the Cell, if it includes only some of its cluster")
@@ -172,8 +178,12 @@ func configurations(options register.Options, schedule bool, selector string) ([
 	return objects, nil
 }
 
-func writeYAML(to io.Writer, objects []any) error {
+// writeYAML writes the objects of a configuration with its labels.
+func writeYAML(to io.Writer, o register.Options, objects []any) error {
 	for i, object := range objects {
+		if labeled, ok := object.(metav1.Object); ok {
+			o.Label(labeled)
+		}
 		raw, err := printable.YAML(object)
 		if err != nil {
 			return err
@@ -218,20 +228,16 @@ func completeScheduling(o *register.Options, schedule bool, flags *pflag.FlagSet
 	return nil
 }
 
-// defaultName returns the default name of a configuration object. A static one includes the name of the cell, because the files of all
-// cells of a cluster are in one folder.
-func defaultName(o register.Options, schedule, static bool) string {
+// defaultName returns the default name of a configuration object: that of the chart. A second object for the same cell would outlive the release, and
+// then deny all removals.
+func defaultName(o register.Options, schedule bool) string {
 	switch {
 	case o.Core != "":
 		return "breakwater-core"
-	case schedule && static:
-		return "breakwater-scheduling-" + o.Cell
 	case schedule:
-		return "breakwater-scheduling"
-	case static:
-		return "breakwater-cell-" + o.Cell
+		return "breakwater-scheduling-" + o.Cell
 	}
-	return "breakwater"
+	return "breakwater-cell-" + o.Cell
 }
 
 func completeConfiguration(o *register.Options, service, caBundle, selector string) error {
@@ -252,6 +258,9 @@ func completeConfiguration(o *register.Options, service, caBundle, selector stri
 	}
 	if len(o.ExemptNamespaces) == 0 {
 		return errors.New("--exempt-namespaces: name at least one; otherwise a cluster could lock itself out")
+	}
+	if namespace, name, ok := strings.Cut(o.Release, "/"); o.Release != "" && (!ok || namespace == "" || name == "") {
+		return fmt.Errorf("--release %q: want NAMESPACE/NAME, such as breakwater-system/breakwater", o.Release)
 	}
 	if caBundle != "" {
 		raw, err := os.ReadFile(caBundle)

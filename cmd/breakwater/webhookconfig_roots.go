@@ -70,5 +70,5 @@ func (f *rootFlags) write(command *cobra.Command, o register.Options, service, c
 	if err != nil {
 		return err
 	}
-	return writeYAML(command.OutOrStdout(), []any{configuration})
+	return writeYAML(command.OutOrStdout(), o, []any{configuration})
 }

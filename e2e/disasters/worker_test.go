@@ -98,7 +98,7 @@ func TestWebhookConfigurationDeletedFromEtcd(t *testing.T) {
 		cell := &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: l.Cells[0].Name}}
 		l.waitForCondition(cell, v1alpha1.ConditionGuarded, metav1.ConditionTrue, v1alpha1.ReasonWebhookConfigured)
 		l.Cleanup(func() { _ = l.Breakwater.ConfigureWorker(context.WithoutCancel(l.Context()), l.worker(0)) }) // the next tests need it
-		l.deleteFromEtcd(l.worker(0), 1, "validatingwebhookconfigurations/breakwater")
+		l.deleteFromEtcd(l.worker(0), 1, "validatingwebhookconfigurations/breakwater-cell-"+cell.Name)
 		erased := time.Now()
 		// No webhook reviews removals in this cell any more. docs/concepts/disasters.md calls this "not covered".
 		l.Eventually(func() string { return e2e.ErrorText(l.dryRunRemoval(l.Cells[0])) })

@@ -117,7 +117,7 @@ func (n *night) deleteConfiguration() {
 	lower := n.exhaustBudget()
 	pods, before := n.CountExistingPods(), n.reviews()
 	restore := n.onceAtEnd(func() { n.Must(n.Breakwater.ConfigureWorker(n.endContext(), n.worker)) })
-	n.Must(n.cell.Client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Delete(n.Context(), "breakwater", metav1.DeleteOptions{}))
+	n.Must(n.cell.Client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Delete(n.Context(), "breakwater-cell-"+n.cell.Name, metav1.DeleteOptions{}))
 
 	// The API server notices the deletion a moment later.
 	n.Eventually(func() string {

@@ -184,7 +184,7 @@ func TestDenialsForUnknownCellAreShown(t *testing.T) {
 		c, err := install.Client(worker)
 		l.Must(err)
 		configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{}
-		l.Must(c.Get(l.Context(), client.ObjectKey{Name: "breakwater"}, configuration))
+		l.Must(c.Get(l.Context(), client.ObjectKey{Name: "breakwater-cell-" + cell.Name}, configuration))
 		address, _, _ := strings.Cut(*configuration.Webhooks[0].ClientConfig.URL, "/cells/")
 		raw, err := exec.CommandContext(l.Context(), l.Program(), "webhook-config", "--cell="+unknown, "--name="+unknown, "--namespaces="+l.Namespace,
 			"--url="+address, "--ca-bundle="+filepath.Join(l.Dir(), "webhook", "ca.crt")).Output()

@@ -36,7 +36,8 @@ func worker1Faults() []fault {
 	return []fault{
 		{page: "cell-unguarded", breakHook: "erase the webhook configuration of worker-1", hooks: hookMap{
 			"erase the webhook configuration of worker-1": func(l *fixture) {
-				l.Must(suite.Cells[0].Client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Delete(l.Context(), "breakwater", metav1.DeleteOptions{}))
+				name := "breakwater-cell-" + suite.Cells[0].Name
+				l.Must(suite.Cells[0].Client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Delete(l.Context(), name, metav1.DeleteOptions{}))
 			},
 		}},
 		{page: "reservations-full", breakHook: waitHook, hooks: hookMap{

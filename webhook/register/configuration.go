@@ -33,7 +33,9 @@ type Endpoint struct {
 
 // Options describe the webhook configuration of one cell, or of one core.
 type Options struct {
-	Name       string
+	Name string
+	// Release is the Helm release of the chart that owns the configuration, as NAMESPACE/NAME. It is empty without the chart.
+	Release    string
 	Cell, Core string
 	// Namespaces are the namespaces of the cell, if the cell has only some namespaces of its cluster.
 	Namespaces []string
@@ -46,6 +48,17 @@ type Options struct {
 	// FailurePolicy applies to pods and templates while the webhook is unreachable. Empty means Ignore. It does not
 	// affect removals, which are always refused then.
 	FailurePolicy admissionregistrationv1.FailurePolicyType
+}
+
+// Label gives an object of a configuration the labels by which users find it, and those by which its release owns it: Helm then changes the object
+// in an upgrade, and deletes it when the release is uninstalled.
+func (o Options) Label(object metav1.Object) {
+	labels := map[string]string{"app.kubernetes.io/name": "breakwater", "app.kubernetes.io/part-of": "breakwater"}
+	if namespace, name, ok := strings.Cut(o.Release, "/"); ok {
+		labels["app.kubernetes.io/instance"], labels["app.kubernetes.io/managed-by"] = name, "Helm"
+		object.SetAnnotations(map[string]string{"meta.helm.sh/release-name": name, "meta.helm.sh/release-namespace": namespace})
+	}
+	object.SetLabels(labels)
 }
 
 // Configuration returns the configuration that makes the API server of a cell send every removal of a pod to the

@@ -79,7 +79,7 @@ func DescribeExemption(exemption v1alpha1.Exemption, namespace, cell string) (wh
 }
 
 // RestoreWebhooks says how to restore the webhook configurations of Breakwater.
-const RestoreWebhooks = "Sync the chart breakwater, or apply what breakwater webhook-config prints."
+const RestoreWebhooks = "Sync the chart breakwater, or apply what breakwater webhook-config prints, with --release if the chart is installed there."
 
 // CellWebhooks returns the webhooks that review removals in a cell.
 func CellWebhooks(cell string, configurations []admissionregistrationv1.ValidatingWebhookConfiguration) []Webhook {

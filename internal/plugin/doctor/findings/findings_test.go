@@ -237,6 +237,11 @@ func TestJudgeReportsCells(t *testing.T) {
 			finding{"cell a", "apiserver", findings.Unknown, "connection refused", ""}},
 		"no webhook is configured": {checkCell(func(c *findings.Cell) { c.Configurations.Value = nil }),
 			finding{"cell a", "guarding", findings.Problem, "The API server does not send removals", "cell-unguarded"}},
+		"two configurations send removals": {checkCell(func(c *findings.Cell) {
+			second := *c.Configurations.Value[0].DeepCopy()
+			second.Name = "applied-by-hand"
+			c.Configurations.Value = append(c.Configurations.Value, second)
+		}), finding{"cell a", "guarding", findings.Warning, "2 ValidatingWebhookConfigurations send its removals to the webhook: applied-by-hand, breakwater.", ""}},
 		"removals pass while the webhook is down": {checkCell(func(c *findings.Cell) { c.Configurations.Value[0].Webhooks[0].FailurePolicy = &ignore }),
 			finding{"cell a", "guarding", findings.Problem, "failurePolicy Ignore", "cell-unguarded"}},
 		"a foreign match condition": {checkCell(func(c *findings.Cell) {

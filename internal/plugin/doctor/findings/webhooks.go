@@ -31,9 +31,10 @@ func checkGuarding(c *Cell) []Finding {
 	case len(weak) > 0:
 		return []Finding{f.finding(Problem, "Pods can be removed without a review by Breakwater: "+strings.Join(weak, "; ")+".", restoreWebhooks, "cell-unguarded")}
 	}
-	var foreign []string
+	var foreign, callers []string
 	isRemovalPath := func(path string) bool { return strings.HasSuffix(path, webhookconfig.RemovalPath(c.Name)) }
 	for _, hook := range webhookconfig.ValidatingWebhooks(c.Configurations.Value, isRemovalPath) {
+		callers = append(callers, hook.Configuration)
 		for _, name := range webhookconfig.ForeignConditions(hook.Conditions, webhookconfig.RemovalConditions()) {
 			foreign = append(foreign, name+" of "+hook.Configuration)
 		}
@@ -41,6 +42,12 @@ func checkGuarding(c *Cell) []Finding {
 	if len(foreign) > 0 {
 		return []Finding{f.finding(Warning, "Match conditions that Breakwater did not set may let removals bypass the webhook: "+joinNames(foreign)+".",
 			restoreWebhooks, "cell-unguarded")}
+	}
+	slices.Sort(callers)
+	if callers = slices.Compact(callers); len(callers) > 1 {
+		return []Finding{f.finding(Warning, fmt.Sprintf("%d ValidatingWebhookConfigurations send its removals to the webhook: %s. One that no Helm release owns stays when the "+
+			"chart is uninstalled, and the API server then denies all removals.", len(callers), joinNames(callers)),
+			"Delete the one without the label app.kubernetes.io/managed-by.", "")}
 	}
 	return f.ok("Its API server sends every removal to the webhook.")
 }
