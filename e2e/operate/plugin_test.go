@@ -140,7 +140,7 @@ func TestOnCallCommandsShowStorm(t *testing.T) {
 		var list struct {
 			Protectors []struct {
 				Available, UnderWay, Budget, Allowed int
-				Denies                               string
+				Denies                               string `json:"refuses"`
 			}
 		}
 		l.Must(json.Unmarshal([]byte(pluginOutput(l, "status", "web", "-o", "json")), &list))
