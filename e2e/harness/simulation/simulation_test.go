@@ -4,6 +4,7 @@
 package simulation_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"flag"
 	"os"
@@ -115,7 +116,9 @@ func TestCorpus(t *testing.T) {
 				t.Fatal(err)
 			}
 			var s scenario.Scenario
-			if err := json.Unmarshal(raw, &s); err != nil {
+			decoder := json.NewDecoder(bytes.NewReader(raw))
+			decoder.DisallowUnknownFields() // a field that has another name now would be lost
+			if err := decoder.Decode(&s); err != nil {
 				t.Fatal(err)
 			}
 			events := trace.New()
