@@ -1,6 +1,10 @@
 package main
 
 import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -83,5 +87,41 @@ func TestRounds(t *testing.T) {
 		if diff := cmp.Diff(test.want, one.rounds(results(test.b...))); diff != "" {
 			t.Errorf("rounds with divisors %v (-want +got):\n%s", test.b, diff)
 		}
+	}
+}
+
+// A figure whose benchmark has another name would be missing without an error, until somebody runs all benchmarks.
+func TestFiguresNameBenchmarksThatExist(t *testing.T) {
+	declared, exists := regexp.MustCompile(`(?m)^func Benchmark(\w+)\(`), map[string]bool{}
+	err := filepath.WalkDir("../..", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		raw, err := os.ReadFile(path)
+		for _, found := range declared.FindAllSubmatch(raw, -1) {
+			exists[string(found[1])] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var check func(f *figure)
+	check = func(f *figure) {
+		if f == nil {
+			return
+		}
+		name, _, _ := strings.Cut(strings.Trim(f.Benchmark, "^$"), "/")
+		if name != "" && !exists[name] {
+			t.Errorf("%s is a figure of Benchmark%s, which does not exist", f.Key, name)
+		}
+		check(f.Less)
+		check(f.Over)
+	}
+	for _, f := range figures() {
+		check(&f)
+	}
+	if len(exists) == 0 || len(figures()) == 0 {
+		t.Errorf("found %d benchmarks and %d figures", len(exists), len(figures()))
 	}
 }
