@@ -56,9 +56,10 @@ terraform-install: ## Put the Terraform provider where terraform init finds it (
 slow := /charts$$ /cmd/breakwater$$ /cmd/breakwater-dev$$ /terraform-provider/provider$$ /terraform-provider/examples$$ \
 	/e2e/harness/federation /e2e/harness/storm$$ /e2e/harness/release$$ /hack/release$$
 
+# Tests against real API servers wait for almost half of the time, so three packages run on two cores.
 .PHONY: test
 test: ## Run the tests of a change: unit and property tests, the simulation, and tests against real API servers
-	@$(call with_control_planes) export GOGC=400; go test -p 2 -timeout 20m \
+	@$(call with_control_planes) export GOGC=400; go test -p 3 -timeout 20m \
 		$$(go list work | grep -v $(slow:%=-e %) | grep -v '/e2e\($$\|/[^h]\|/hostile\)')
 
 # Each package below e2e brings up a topology of its own and waits half of the time, so two run at once. Of the others those of the
