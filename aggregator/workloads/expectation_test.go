@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -251,19 +252,20 @@ func TestExpectCountsUnlistedWorkloadsOnce(t *testing.T) {
 		last = now
 	}
 	count("all exist")
-	for i, o := range all {
-		tops[o] = found{workload: o, replicas: 3, deleted: true}
-		if i%10 == 9 {
-			count(fmt.Sprint(i+1, " were deleted"))
-			count("and nothing changes")
+	for some := range slices.Chunk(all, 40) {
+		for i, o := range some {
+			tops[o] = found{workload: o, replicas: 3, deleted: true}
+			if i%10 == 9 {
+				count(fmt.Sprint(o.Name, " was deleted"))
+				count("and nothing changes")
+			}
 		}
-	}
-	for i := range all {
-		o := all[len(all)-1-i]
-		delete(owners, o)
-		tops[o] = found{workload: o, deleted: true}
-		if i%10 == 9 {
-			count(fmt.Sprint(i+1, " have no pods"))
+		for i, o := range slices.Backward(some) {
+			delete(owners, o)
+			tops[o] = found{workload: o, deleted: true}
+			if i%10 == 0 {
+				count(fmt.Sprint(o.Name, " has no pods any more"))
+			}
 		}
 	}
 }
