@@ -22,6 +22,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/crds"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/roles"
+	"github.com/breakwater-k8s/breakwater/internal/core/policy"
 )
 
 // readCRD reads a CustomResourceDefinition from testdata.
@@ -403,7 +404,8 @@ func TestSourceWithSeveralProtectors(t *testing.T) {
 	p.create(p.policyForKinds("50%", v1alpha1.WorkloadKind{APIVersion: "example.com/v1", Kind: "Bundle", TemplatePath: "spec.workloads"}))
 	bundle := p.object(`{apiVersion: example.com/v1, kind: Bundle, metadata: {name: web}, spec: {workloads: [
 		{kind: Deployment, metadata: {name: front}, spec: {replicas: 10, selector: {matchLabels: {app: front}}}},
-		{kind: StatefulSet, metadata: {name: back}, spec: {replicas: 4, selector: {matchLabels: {app: back}}}}]}}`)
+		{kind: StatefulSet, metadata: {name: back}, spec: {replicas: 4, selector: {matchLabels: {app: back}}}}],
+		next: [{kind: Deployment, metadata: {name: next}, spec: {replicas: 10, selector: {matchLabels: {app: next}}}}]}}`)
 	p.create(bundle)
 	front := p.waitForProtector("bundle.example.com-web-front-5bb8e40a", "the first part has a PodProtector", hasPolicyAndFloor("ProtectionPolicy/shop", 5))
 	back := p.waitForProtector("bundle.example.com-web-back-b0362f94", "the second part has a PodProtector", hasPolicyAndFloor("ProtectionPolicy/shop", 2))
@@ -417,8 +419,19 @@ func TestSourceWithSeveralProtectors(t *testing.T) {
 	p.waitUntilDeleted(front)
 	p.waitForProtector(back.Name, "the other PodProtector stays", hasPolicyAndFloor("ProtectionPolicy/shop", 2))
 
-	// If both are lost, as with an etcd, both protectors stay.
 	first.stop()
+	// The cache may show a policy by which the source has no such part, and which a user has reverted since.
+	r := p.reconciler(&grantingBrake{})
+	before := p.policyForKinds("50%", v1alpha1.WorkloadKind{APIVersion: "example.com/v1", Kind: "Bundle", TemplatePath: "spec.next"})
+	before.Finalizers = []string{v1alpha1.FinalizerPolicy}
+	r.policies.cache = stalePolicies{p.Client, *before}
+	ref := policy.Ref{Group: "example.com", Kind: "Bundle", Namespace: p.namespace, Name: bundle.GetName()}
+	if got, err := r.reconcileProtectors(t.Context(), ref, bundle, []*v1alpha1.PodProtector{back}); err != nil || got != outdated {
+		t.Errorf("reconcileProtectors() with a policy of before = %q, %v, want %q", got, err, outdated)
+	}
+	p.waitForProtector(back.Name, "the PodProtector of the part stays", hasPolicyAndFloor("ProtectionPolicy/shop", 2))
+
+	// If both are lost, as with an etcd, both protectors stay.
 	lost := bundle.DeepCopy()
 	p.delete(bundle)
 	edit(p, bundle, func(u *unstructured.Unstructured) { u.SetFinalizers(nil) })

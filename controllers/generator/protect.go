@@ -80,7 +80,12 @@ func (p *protection) protect(
 			result = outdated
 		}
 	}
-	return result, p.releaser.releaseRemovedParts(ctx, ref, source, protectors, wanted)
+	if err := p.releaseRemovedParts(ctx, ref, source, protectors, wanted, choice); errors.Is(err, errOutdated) {
+		return outdated, nil
+	} else if err != nil {
+		return result, err
+	}
+	return result, nil
 }
 
 // maxConflicts bounds the attempts to change a protector. In a storm, webhooks change its status many times a second.

@@ -13,9 +13,10 @@ import (
 )
 
 // releaseRemovedParts releases the protectors of parts that a source no longer has: a user who removes a part does so on purpose. The source was
-// read from the API server just before. Built-in kinds have no parts.
-func (r *releaser) releaseRemovedParts(
-	ctx context.Context, ref policy.Ref, source client.Object, protectors []*v1alpha1.PodProtector, wanted []policy.Protector,
+// read from the API server just before. It returns errOutdated if the policy, which says where the parts are, is no longer as the cache shows it.
+// Built-in kinds have no parts.
+func (p *protection) releaseRemovedParts(
+	ctx context.Context, ref policy.Ref, source client.Object, protectors []*v1alpha1.PodProtector, wanted []policy.Protector, choice policy.Choice,
 ) error {
 	if isBuiltIn(ref) {
 		return nil
@@ -25,15 +26,18 @@ func (r *releaser) releaseRemovedParts(
 		if isWanted || !policy.IsGenerated(protector) {
 			continue
 		}
-		live, err := get(ctx, r.live, client.ObjectKeyFromObject(protector), &v1alpha1.PodProtector{})
+		live, err := get(ctx, p.live, client.ObjectKeyFromObject(protector), &v1alpha1.PodProtector{})
 		if err != nil {
 			return err
 		}
 		if live == nil || live.UID != protector.UID {
 			continue
 		}
+		if err := p.decreases.checkPolicy(ctx, ref, source, live, choice); err != nil {
+			return err
+		}
 		cause := releaseCause{text: fmt.Sprintf("%s has no part %q any more", ref, live.Annotations[v1alpha1.AnnotationSourcePart])}
-		if _, err := r.releaseProtectors(ctx, ref, source, []*v1alpha1.PodProtector{live}, cause); err != nil && !errors.Is(err, errProtectorVanished) {
+		if _, err := p.releaser.releaseProtectors(ctx, ref, source, []*v1alpha1.PodProtector{live}, cause); err != nil && !errors.Is(err, errProtectorVanished) {
 			return err
 		}
 	}
