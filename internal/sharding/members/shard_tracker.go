@@ -212,21 +212,30 @@ func (t *ShardTracker) Holder(clusterRing *v1alpha1.ClusterRing, shard string) s
 }
 
 // IsGone reports whether a shard certainly does not work. It reads the Lease from the API server, because Shards may lag: a shard
-// that has just started would seem unknown. If a shard has no Lease, it is unknown since when. IsGone then returns true only once
-// this process has been synced for long enough.
+// that has just started would seem unknown. If a shard has no Lease, or its own has another label or duration than one of the ring, it is unknown
+// since when: a shard goes on until its next renewal. IsGone then returns true only once this process has been synced for long enough.
 func (t *ShardTracker) IsGone(ctx context.Context, clusterRing *v1alpha1.ClusterRing, shard string) (bool, error) {
 	lease := &coordinationv1.Lease{}
 	err := t.live.Get(ctx, types.NamespacedName{Namespace: clusterRing.Spec.ShardNamespace, Name: shard}, lease)
 	switch {
 	case apierrors.IsNotFound(err):
-		return t.HasSynced() && t.now().Sub(t.syncedAt) > 2*time.Duration(clusterRing.Spec.LeaseDurationSeconds)*time.Second, nil
+		return t.wasSyncedFor(2 * clusterRing.Spec.LeaseDurationSeconds), nil
 	case err != nil:
 		return false, fmt.Errorf("read the Lease of shard %s: %w", shard, err)
 	case lease.Labels[v1alpha1.LabelRing] != clusterRing.Name || ring.CheckLease(lease) != nil:
-		return true, nil
+		seconds := clusterRing.Spec.LeaseDurationSeconds
+		if own := ptr.Deref(lease.Spec.LeaseDurationSeconds, 0); own <= leaseholder.MaxLeaseSeconds {
+			seconds = max(seconds, own)
+		}
+		return !leaseholder.Is(lease, shard) || t.wasSyncedFor(2*seconds), nil
 	default:
 		return !ring.IsAvailable(ring.StateOf(lease, 0)), nil
 	}
+}
+
+// wasSyncedFor reports whether this process has known the Leases for more than some seconds.
+func (t *ShardTracker) wasSyncedFor(seconds int32) bool {
+	return t.HasSynced() && t.now().Sub(t.syncedAt) > time.Duration(seconds)*time.Second
 }
 
 // setHolder changes the holder of a Lease, unless the Lease has changed meanwhile.
