@@ -122,6 +122,12 @@ type tally struct {
 // isSum reports whether the tally is the sum of the workloads that the last status did not list.
 func (t *tally) isSum() bool { return t.UID == "" }
 
+// fits reports whether v1alpha1.ExpectedWorkload has room for the names of the workload. API servers do not limit the names in the owner references of pods; one that does not fit would
+// make them reject all counts of the protector.
+func (t *tally) fits() bool {
+	return len(t.APIVersion) <= 253 && len(t.Kind) <= 63 && len(t.Name) <= 253 && len(t.UID) <= 128
+}
+
 // without returns what the sum t contains beside the replicas again, of deleted workloads that were found by their pods. Some of these may have
 // been deleted since and not be in the sum: it falls only as far as the expectation does not fall. before is the last expectation, if there is one,
 // and rest the present one without the sum.
@@ -181,20 +187,21 @@ func tallyAll(
 }
 
 // statusWorkloads returns the workloads for the status. If there are too many, it lists first those that cannot be found again by their pods, and
-// adds up the replicas of the rest of those. The sum counts as gone if all of them are, so that only a confirmation releases one that exists.
+// adds up the replicas of the rest of those. The sum counts as gone if a policy may release all of them, so that only a confirmation releases one that
+// exists, or whose kind no longer exists.
 func statusWorkloads(all []*tally) []v1alpha1.ExpectedWorkload {
 	slices.SortStableFunc(all, func(a, b *tally) int { return cmp.Compare(a.rank(), b.rank()) })
 	room, sum := maxWorkloads, v1alpha1.ExpectedWorkload{Name: otherWorkloads, Gone: true}
-	if len(all) > maxWorkloads || slices.ContainsFunc(all, (*tally).isSum) {
+	if len(all) > maxWorkloads || slices.ContainsFunc(all, func(t *tally) bool { return t.isSum() || !t.fits() }) {
 		room--
 	}
 	var list []v1alpha1.ExpectedWorkload
 	for _, t := range all {
 		switch {
-		case len(list) < room && !t.isSum():
+		case len(list) < room && !t.isSum() && t.fits():
 			list = append(list, t.ExpectedWorkload)
 		case t.rank() < rankWithPods:
-			sum.Replicas, sum.Gone = quota.AddSaturating(sum.Replicas, t.Replicas), sum.Gone && t.Gone
+			sum.Replicas, sum.Gone = quota.AddSaturating(sum.Replicas, t.Replicas), sum.Gone && t.Gone && !t.kindNotServed
 		}
 	}
 	if sum.Replicas > 0 {

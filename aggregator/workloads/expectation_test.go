@@ -296,6 +296,38 @@ func TestExpectKeepsUnlistedWorkloadsThatExist(t *testing.T) {
 	}
 }
 
+// A kind that is lost with all its workloads releases none of them (rule 13), also those that the status does not list.
+func TestExpectKeepsUnlistedWorkloadsOfALostKind(t *testing.T) {
+	owners, tops, before := map[snapshot.Owner]int32{}, map[snapshot.Owner]found{}, int32(210)
+	for i := range 70 {
+		o := snapshot.Owner{APIVersion: "example.com/v1", Kind: "Shop", Name: fmt.Sprintf("shop-%d", i), UID: types.UID(fmt.Sprintf("s-%03d", i))}
+		owners[o], tops[o] = 3, found{workload: o, replicas: 3, deleted: true, kindNotServed: true}
+	}
+	first, err := expect(owners, nil, &before, release{byPolicy: true}, workloadAnswers(tops))
+	if err != nil || first.replicas != 210 {
+		t.Fatalf("%d are expected, error %v, want 210", first.replicas, err)
+	}
+	second, err := expect(nil, first.workloads, &first.replicas, release{byPolicy: true}, workloadAnswers(tops))
+	if err != nil || second.replicas != 210 {
+		t.Errorf("%d are expected when the pods have ended, error %v, want 210", second.replicas, err)
+	}
+}
+
+// Any text may be the kind of a pod's owner. The status has room for the names of real ones only.
+func TestExpectListsOnlyWorkloadsThatFitIntoAStatus(t *testing.T) {
+	api := snapshot.Owner{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "api", UID: "1"}
+	odd := snapshot.Owner{APIVersion: "v1", Kind: strings.Repeat("K", 64), Name: "x", UID: "2"}
+	tops := map[snapshot.Owner]found{api: {workload: api, replicas: 3}, odd: {workload: odd, deleted: true, kindNotServed: true}}
+	before := int32(3)
+	e, err := expect(map[snapshot.Owner]int32{api: 3, odd: 1}, nil, &before, release{}, workloadAnswers(tops))
+	if err != nil || e.replicas != 4 || len(e.workloads) != 2 || e.workloads[1].Name != otherWorkloads || e.workloads[1].Replicas != 1 {
+		t.Fatalf("expect() = %+v, error %v, want the second workload in the sum of the others", e, err)
+	}
+	if again, err := expect(map[snapshot.Owner]int32{api: 3, odd: 1}, e.workloads, &e.replicas, release{}, workloadAnswers(tops)); err != nil || again.replicas != 4 {
+		t.Errorf("%d are expected in the next round, error %v, want 4", again.replicas, err)
+	}
+}
+
 // Deleted workloads lose their names in the status before those that exist.
 func TestStatusListsWorkloadsThatExistFirst(t *testing.T) {
 	var all []*tally
