@@ -106,14 +106,10 @@ func (s *States) recheckOneLost(ctx context.Context, key types.NamespacedName) e
 	if err != nil {
 		return err
 	}
-	s.mu.RLock()
-	same := s.byName[key].last == k.last
-	s.mu.RUnlock()
 	switch {
-	case released && same:
-		s.Drop(key)
+	case released && s.dropUnchanged(key, k.last):
 		s.log.Info("Dropped deleted PodProtector: it was released", "protector", key)
-	case same:
+	case !released && s.isLast(key, k.last):
 		s.LostQueue.AddAfter(key, lostRecheckInterval)
 	}
 	return nil

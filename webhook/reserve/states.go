@@ -31,6 +31,10 @@ type States struct {
 	// LostQueue queues the protectors that were deleted, to find out whether a client has released them.
 	LostQueue workqueue.TypedRateLimitingInterface[types.NamespacedName]
 
+	// changing makes one change of coverage and byName at a time: a protector that is created again must not lose its coverage to the check of the
+	// lost one.
+	changing sync.Mutex
+
 	mu sync.RWMutex
 	// byName holds the last state of each protector that the watch has shown.
 	byName map[types.NamespacedName]protectorState
@@ -48,6 +52,8 @@ type protectorState struct {
 // SetCoverage records a state of a protector that may cover other pods than before.
 func (s *States) SetCoverage(obj any) {
 	if p, ok := obj.(*v1alpha1.PodProtector); ok {
+		s.changing.Lock()
+		defer s.changing.Unlock()
 		s.coverage.set(p)
 		s.Set(p)
 	}
@@ -69,6 +75,30 @@ func (s *States) Set(obj any) {
 
 // Drop forgets a protector that was released.
 func (s *States) Drop(key types.NamespacedName) {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	s.drop(key)
+}
+
+// dropUnchanged forgets a protector that was released if last is still its last state.
+func (s *States) dropUnchanged(key types.NamespacedName, last *v1alpha1.PodProtector) (dropped bool) {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	if !s.isLast(key, last) {
+		return false
+	}
+	s.drop(key)
+	return true
+}
+
+// isLast reports whether the watch has shown no other state of a protector since last.
+func (s *States) isLast(key types.NamespacedName, last *v1alpha1.PodProtector) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.byName[key].last == last
+}
+
+func (s *States) drop(key types.NamespacedName) {
 	s.conflicts.forget(key)
 	s.coverage.delete(key)
 	s.onDrop(s.core, key)
