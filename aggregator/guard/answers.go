@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strconv"
 	"strings"
 	"time"
@@ -49,7 +50,7 @@ type Answers struct {
 const (
 	// answerEvery is how often questions are read. Guards ask again after podhold.AskEvery.
 	answerEvery = 10 * time.Second
-	// maxAnswered limits the protectors of a round. The order is random, so that all have their turn.
+	// maxAnswered limits the protectors of a round. The order of nodes and of their protectors is random, so that all have their turn.
 	maxAnswered = 500
 	// answerPage is the number of pods in a page of a list.
 	answerPage = 250
@@ -83,6 +84,7 @@ func (g *Answers) answer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	rand.Shuffle(len(questions), func(i, j int) { questions[i], questions[j] = questions[j], questions[i] })
 	satisfied := map[podhold.Ref]bool{}
 	var failed []error
 	for _, q := range questions {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -198,4 +199,32 @@ func TestAnswersDoNotWaitForOtherProtectors(t *testing.T) {
 	if got := m.Data[podhold.AnswersKey]; !strings.Contains(got, string(webRef)) || strings.Contains(got, "api") {
 		t.Errorf("answers %s, want only one about shop/web", got)
 	}
+}
+
+// Nodes whose guards hold many pods that are needed do not keep others from an answer.
+func TestAllNodesAreAnsweredInTime(t *testing.T) {
+	f := newAnswersFixture(t)
+	f.Read = func(_ context.Context, key types.NamespacedName) (*v1alpha1.PodProtector, error) {
+		p := f.protector.DeepCopy()
+		if strings.HasPrefix(key.Name, "needed") {
+			p.Spec.MinAvailable = v1alpha1.Pods(9)
+			p.Status.Cells[0].Aggregation.CountedSpec = quota.CountedSpec(&p.Spec)
+		}
+		return p, nil
+	}
+	for n := range 3 {
+		var refs []podhold.Ref
+		for i := range podhold.MaxReported {
+			refs = append(refs, podhold.Ref(fmt.Sprintf("breakwater-protected-c0-1234-7-0/shop/needed-%d-%d", n, i)))
+		}
+		f.ask(fmt.Sprint("many-", n), "q", refs...)
+	}
+	const last = podhold.Ref("breakwater-protected-c0-1234-7-0/shop/last")
+	f.ask("z", "q", last)
+	for range 30 {
+		if slices.ContainsFunc(f.answers(), func(a string) bool { return strings.HasSuffix(a, string(last)) }) {
+			return
+		}
+	}
+	t.Error("30 rounds without an answer about the protector of the last node")
 }

@@ -90,7 +90,7 @@ func TestRounds(t *testing.T) {
 	}
 }
 
-// A figure whose benchmark has another name would be missing without an error, until somebody runs all benchmarks.
+// A figure whose benchmark has another name would be missing without an error, until all benchmarks are run.
 func TestFiguresNameBenchmarksThatExist(t *testing.T) {
 	declared, exists := regexp.MustCompile(`(?m)^func Benchmark(\w+)\(`), map[string]bool{}
 	err := filepath.WalkDir("../..", func(path string, entry fs.DirEntry, err error) error {

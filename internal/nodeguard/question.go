@@ -3,6 +3,7 @@ package nodeguard
 import (
 	"context"
 	"maps"
+	"math/rand/v2"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -50,7 +51,8 @@ func (g *Guard) askedFor(held []podhold.Entry, r *records) map[types.UID][]podho
 	return protectors
 }
 
-// ask asks about the protectors of held pods, again if the last question is old. It returns the question.
+// ask asks about the protectors of held pods, again if the last question is old. It returns the question. If there are too many protectors, it begins
+// with a random one, so that all have their turn.
 func (g *Guard) ask(protectors map[types.UID][]podhold.Ref) podhold.Asked {
 	refs := slices.Concat(slices.Collect(maps.Values(protectors))...)
 	slices.Sort(refs)
@@ -61,7 +63,11 @@ func (g *Guard) ask(protectors map[types.UID][]podhold.Ref) podhold.Asked {
 	case len(refs) == 0:
 		g.asked = podhold.Asked{}
 	case g.asked.ID == "", now-g.asked.At >= podhold.AskEvery:
-		question := podhold.Question{ID: string(uuid.NewUUID()), Protectors: refs[:min(len(refs), podhold.MaxReported)]}
+		if len(refs) > podhold.MaxReported {
+			first := rand.IntN(len(refs))
+			refs = slices.Concat(refs[first:], refs[:first])[:podhold.MaxReported]
+		}
+		question := podhold.Question{ID: string(uuid.NewUUID()), Protectors: refs}
 		g.asked = podhold.Asked{Question: question, Node: g.node, At: now}
 	}
 	return g.asked

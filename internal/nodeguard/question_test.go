@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -197,5 +198,25 @@ func TestAttemptsToRegisterBecomeRare(t *testing.T) {
 	f.guard.end(f.pod, podhold.EndRetention)
 	if got := fail(1, errNotSound); got != 0 || len(f.guard.attempts) > 0 {
 		t.Errorf("the guard remembers failures of a pod that has ended: %v", f.guard.attempts)
+	}
+}
+
+func TestGuardAsksAboutAllProtectorsInTime(t *testing.T) {
+	f := newAskingFixture(t)
+	var refs []podhold.Ref
+	for i := range podhold.MaxReported + 50 {
+		refs = append(refs, podhold.Ref(fmt.Sprintf("list/shop/web-%03d", i)))
+	}
+	missing := slices.Clone(refs)
+	for range 200 {
+		f.clock.Step(podhold.AskEvery)
+		asked := f.guard.ask(map[types.UID][]podhold.Ref{"pod": refs}).Protectors
+		if len(asked) != podhold.MaxReported {
+			t.Fatalf("a question has %d protectors, want %d", len(asked), podhold.MaxReported)
+		}
+		missing = slices.DeleteFunc(missing, func(r podhold.Ref) bool { return slices.Contains(asked, r) })
+	}
+	if len(missing) > 0 {
+		t.Errorf("no question in 200 has %v", missing)
 	}
 }

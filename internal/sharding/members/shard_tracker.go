@@ -213,7 +213,7 @@ func (t *ShardTracker) Holder(clusterRing *v1alpha1.ClusterRing, shard string) s
 
 // IsGone reports whether a shard certainly does not work. It reads the Lease from the API server, because Shards may lag: a shard
 // that has just started would seem unknown. If a shard has no Lease, or its own has another label or duration than one of the ring, it is unknown
-// since when: a shard goes on until its next renewal. IsGone then returns true only once this process has been synced for long enough.
+// since when: a shard works until its next renewal. IsGone then returns true only once this process has been synced for long enough.
 func (t *ShardTracker) IsGone(ctx context.Context, clusterRing *v1alpha1.ClusterRing, shard string) (bool, error) {
 	lease := &coordinationv1.Lease{}
 	err := t.live.Get(ctx, types.NamespacedName{Namespace: clusterRing.Spec.ShardNamespace, Name: shard}, lease)
