@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -29,6 +30,7 @@ type ledger struct {
 	// live reads from the API server; writer writes.
 	live   client.Reader
 	writer client.Writer
+	now    func() time.Time
 
 	// observed holds the grants of each budget as this process last observed them, to write them again if the ConfigMap was deleted.
 	observed map[string][]brake.Grant
@@ -88,6 +90,7 @@ func (l *ledger) write(ctx context.Context, stored *corev1.ConfigMap, exists boo
 		stored.Data = map[string]string{}
 	}
 	stored.Data[entry] = string(text)
+	brake.DropExpired(stored.Data, entry, l.now())
 	if !exists {
 		return l.writer.Create(ctx, stored, client.FieldOwner(Name))
 	}

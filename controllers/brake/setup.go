@@ -53,6 +53,7 @@ func Setup(ctx context.Context, mgr manager.Manager, options Options) (*Brake, e
 	if b.Now == nil {
 		b.Now = time.Now
 	}
+	b.ledger.now = b.Now
 	return b, nil
 }
 

@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"time"
 )
 
 // ConfigMapName is the name of the ConfigMap that stores the grants of the current windows, in the namespace of the generator.
@@ -33,4 +35,21 @@ func ReadGrants(data map[string]string, key string) (grants []Grant, err error) 
 		return nil, fmt.Errorf("key %s was not written by Breakwater: %w; delete the key", key, err)
 	}
 	return grants, nil
+}
+
+// maxWindow is the longest window that a policy can have.
+const maxWindow = 24 * time.Hour
+
+// DropExpired drops the grants of all budgets except one that no window contains any more. Nothing decides about the budgets of deleted policies
+// again, and a ConfigMap may have 1 MiB. It keeps keys that it cannot read.
+func DropExpired(data map[string]string, except string, now time.Time) {
+	for key := range data {
+		grants, err := ReadGrants(data, key)
+		if err != nil || key == except {
+			continue
+		}
+		if !slices.ContainsFunc(grants, func(g Grant) bool { return now.Sub(g.At) < maxWindow }) {
+			delete(data, key)
+		}
+	}
 }
