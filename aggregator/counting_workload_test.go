@@ -379,6 +379,38 @@ func TestTargetInAnotherUnit(t *testing.T) {
 	l.wantFloor(4, 5) // rule 13
 }
 
+// A target may have pods of its own beside those of a workload that it controls.
+func TestTargetWithPodsBesideAWorkload(t *testing.T) {
+	l := newFixture(t)
+	l.defineKinds()
+	l.createCell()
+	monitor := l.operand("Monitor", fields{"shards": int64(3)}, fields{"selector": "app=web"}, nil)
+	l.createProtector(func(spec *v1alpha1.PodProtectorSpec) {
+		setTarget(kindsGroup+"/v1", "Monitor", l.namespace)(spec)
+		oneMissing(spec)
+	})
+	l.run("a")
+	own := l.pods("web", 3, nil, monitor)
+	l.wantFloor(2, 3)
+	set := l.built(&appsv1.StatefulSet{ObjectMeta: named("db")}, 2, nil, monitor)
+	beside := l.pods("db", 2, nil, set)
+	l.wantFloor(4, 5)
+	l.scale(set, 0)
+	remove := func(pods []*corev1.Pod) {
+		for _, p := range pods {
+			if err := l.client.Delete(t.Context(), p, client.GracePeriodSeconds(0)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	remove(beside)
+	l.awaitTotal(3)
+	l.wantFloor(2, 3)
+	remove(own)
+	l.awaitTotal(0)
+	l.wantFloor(2, 3) // rule 13
+}
+
 // Case cluster-scoped-owner: an owner of cluster scope exists, so nothing is released.
 func TestOwnerOfClusterScope(t *testing.T) {
 	l := newFixture(t)

@@ -65,7 +65,7 @@ func (r *Resolver) Expect(ctx context.Context, p *v1alpha1.PodProtector, stored,
 	defer func() { r.index.setResults(key, e.seen) }()
 	owners := pods.Owners
 	if p.Spec.TargetRef != nil {
-		below, err := e.ownersBelow(ctx, targetOwner(p).GroupKind(), now.Target)
+		below, own, err := e.ownersBelow(ctx, targetOwner(p).GroupKind(), now.Target)
 		if err == nil && len(below)+len(e.known) == 0 {
 			now.ExpectedReplicas = replicasOf(now.Target)
 			return true
@@ -73,15 +73,26 @@ func (r *Resolver) Expect(ctx context.Context, p *v1alpha1.PodProtector, stored,
 		if owners = below; err != nil {
 			return e.keep(err, stored, now)
 		}
+		if own > 0 { // a target without pods of its own may count in another unit, such as groups
+			owners[ownerOf(p, now.Target)] = own
+		}
 	}
 	if e.isFormer {
 		e.dropSuperseded(ctx, owners)
 	}
-	expected, err := expect(owners, e.known, e.before, r.releaseOf(p), func(o snapshot.Owner) (found, error) { return e.search(ctx, o) })
+	expected, err := expect(owners, e.known, e.before, r.releaseOf(p), func(o snapshot.Owner) (found, error) {
+		if now.Target != nil && o.UID == now.Target.UID {
+			return found{workload: o, replicas: now.Target.Replicas, deleted: now.Target.Gone}, nil
+		}
+		return e.search(ctx, o)
+	})
 	if err != nil {
 		return e.keep(err, stored, now)
 	}
 	now.ExpectedReplicas, now.Workloads = &expected.replicas, expected.workloads
+	if expected.replicas == 0 && p.Spec.TargetRef != nil {
+		now.ExpectedReplicas = replicasOf(now.Target) // only workloads of earlier pods are known, and they request none
+	}
 	return true
 }
 
@@ -145,33 +156,47 @@ func (e *expecting) searchFor(o snapshot.Owner) *workloadSearch {
 	}
 }
 
-// ownersBelow returns the owners whose pods a workload between them and the target counts (rule 16). The target counts all other pods, which it
-// selects. Below a workload that selects its own pods there is none.
-func (e *expecting) ownersBelow(ctx context.Context, kind schema.GroupKind, target *v1alpha1.Target) (map[snapshot.Owner]int32, error) {
-	below := map[snapshot.Owner]int32{}
+// ownersBelow returns the owners whose pods a workload between them and the target counts (rule 16), and the number of pods that the target itself
+// counts. It selects all other pods. Below a workload that selects its own pods there is none.
+func (e *expecting) ownersBelow(
+	ctx context.Context, kind schema.GroupKind, target *v1alpha1.Target,
+) (below map[snapshot.Owner]int32, own int32, err error) {
+	below = map[snapshot.Owner]int32{}
 	if target == nil || workload.SelectsOwnPods(kind) {
 		e.known = nil
-		return below, nil
+		return below, 0, nil
 	}
 	for _, o := range slices.SortedFunc(maps.Keys(e.pods.Owners), byUID) {
-		if o == snapshot.NoOwner() || o.UID == target.UID {
+		if o == snapshot.NoOwner() {
+			continue
+		}
+		if o.UID == target.UID {
+			own += e.pods.Owners[o]
 			continue
 		}
 		result, err := e.search(ctx, o)
 		if err == nil && result.workload.UID == target.UID {
+			own += e.pods.Owners[o]
 			continue
 		}
 		switch isBelow, errAbove := e.searchFor(o).isBelow(ctx, o, target.UID); {
 		case errAbove != nil:
-			return nil, errAbove
+			return nil, 0, errAbove
 		case !isBelow, errors.Is(err, errUncounted): // no controller counts the pods instead of the target
 		case err != nil:
-			return nil, err
+			return nil, 0, err
 		default:
 			below[o] = e.pods.Owners[o]
 		}
 	}
-	return below, nil
+	return below, own, nil
+}
+
+// ownerOf returns the target that a protector names as an owner of pods.
+func ownerOf(p *v1alpha1.PodProtector, target *v1alpha1.Target) snapshot.Owner {
+	owner := targetOwner(p)
+	owner.UID = target.UID
+	return owner
 }
 
 // dropSuperseded drops the workloads that an older version found above those that count (rule 16). Without pods of their own they would stay
