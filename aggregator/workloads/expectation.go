@@ -122,8 +122,8 @@ type tally struct {
 // isSum reports whether the tally is the sum of the workloads that the last status did not list.
 func (t *tally) isSum() bool { return t.UID == "" }
 
-// fits reports whether v1alpha1.ExpectedWorkload has room for the names of the workload. API servers do not limit the names in the owner references of pods; one that does not fit would
-// make them reject all counts of the protector.
+// fits reports whether v1alpha1.ExpectedWorkload has room for the names of the workload. API servers do not limit the names in the owner references
+// of pods; one that does not fit would make them reject all counts of the protector.
 func (t *tally) fits() bool {
 	return len(t.APIVersion) <= 253 && len(t.Kind) <= 63 && len(t.Name) <= 253 && len(t.UID) <= 128
 }

@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/breakwater-k8s/breakwater/internal/core/podhold"
@@ -218,5 +219,56 @@ func TestGuardAsksAboutAllProtectorsInTime(t *testing.T) {
 	}
 	if len(missing) > 0 {
 		t.Errorf("no question in 200 has %v", missing)
+	}
+}
+
+// The kubelet knows pods by their names: a deletion that comes after another pod of the name stops that one.
+func TestHeldPodEndsBeforeAnotherOfItsName(t *testing.T) {
+	encode := func(uid types.UID, name string) []byte {
+		raw, err := podwire.Encode(podwire.JSON, &corev1.Pod{
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: uid}, Spec: corev1.PodSpec{NodeName: "n"},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return raw
+	}
+	for range 12 {
+		f := newAskingFixture(t)
+		s := &stream{guard: f.guard, format: podwire.JSON, injected: make(chan podwire.Event, 1)}
+		f.guard.watches.streams[s] = true
+		sent, body := io.Pipe()
+		kubelet, to := io.Pipe()
+		go func() { to.CloseWithError(s.run(t.Context(), sent, to)) }()
+		for i, raw := range [][]byte{encode("other", "other"), encode("new", f.pod.Name)} {
+			if i == 1 { // the guard waits for the kubelet to read the first event
+				if !f.guard.end(f.pod, podhold.EndReleased) {
+					t.Fatal("the pod is not held")
+				}
+			}
+			event, err := podwire.Event{Type: watch.Added, Object: raw}.Encode(podwire.JSON)
+			if err != nil {
+				t.Fatal(err)
+			}
+			go func() { _, _ = body.Write(event) }()
+			<-time.After(3 * time.Millisecond) // the guard has read the event
+		}
+		var got []string
+		reader := podwire.NewReader(podwire.JSON, kubelet)
+		for range 3 {
+			e, err := reader.Next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			pod, err := podwire.Decode(podwire.JSON, e.Object)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, string(e.Type)+" "+string(pod.UID))
+		}
+		if ended := slices.Index(got, "DELETED "+string(f.pod.UID)); ended < 0 || slices.Index(got, "ADDED new") < ended {
+			t.Fatalf("the kubelet sees %q, want the end of the held pod before the new one", got)
+		}
+		_ = body.Close()
 	}
 }

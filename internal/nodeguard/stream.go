@@ -80,6 +80,7 @@ func (s *stream) run(ctx context.Context, body io.Reader, to io.Writer) error {
 		select {
 		case e := <-events:
 			all, err = s.edit(ctx, e)
+			all = append(s.takeInjected(), all...)
 		case e := <-s.injected:
 			all = []podwire.Event{e}
 		case err = <-failed:
@@ -97,6 +98,19 @@ func (s *stream) run(ctx context.Context, body io.Reader, to io.Writer) error {
 			if _, err := to.Write(raw); err != nil {
 				return err
 			}
+		}
+	}
+}
+
+// takeInjected returns the waiting events of the guard's own. They precede an event of the API server that was edited with what the guard knew then:
+// the end of a held pod comes before another pod of its name, or the kubelet would stop that one.
+func (s *stream) takeInjected() (all []podwire.Event) {
+	for {
+		select {
+		case e := <-s.injected:
+			all = append(all, e)
+		default:
+			return all
 		}
 	}
 }
