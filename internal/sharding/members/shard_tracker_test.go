@@ -188,6 +188,12 @@ func TestShardsAreCachedUntilMembershipChanges(t *testing.T) {
 	l := newFixture(t)
 	l.lease("a")
 	l.states(one(v1alpha1.ShardReady))
+	l.eventually(func() string {
+		if l.calls() == 0 {
+			return "no notification of the new shard"
+		}
+		return ""
+	})
 	shards, calls := l.Shards(l.of), l.calls()
 	for range 3 {
 		before := l.known("a")
