@@ -233,15 +233,21 @@ func TestExpectSumsWorkloadsBeyondStatusLimit(t *testing.T) {
 	}
 }
 
+// shops returns n workloads, each of which requests 3 pods and has them, and the results of their searches, like one.
+func shops(n int, one found) (all []snapshot.Owner, owners map[snapshot.Owner]int32, tops map[snapshot.Owner]found) {
+	owners, tops = map[snapshot.Owner]int32{}, map[snapshot.Owner]found{}
+	for i := range n {
+		o := snapshot.Owner{APIVersion: "example.com/v1", Kind: "Shop", Name: fmt.Sprintf("shop-%d", i), UID: types.UID(fmt.Sprintf("s-%03d", i))}
+		one.workload, one.replicas = o, 3
+		all, owners[o], tops[o] = append(all, o), 3, one
+	}
+	return all, owners, tops
+}
+
 // Pods of deleted workloads end one by one, and the status lists some of the workloads by the sum of their replicas only. The sum contains each of
 // them once, whether its pods still exist or not.
 func TestExpectCountsUnlistedWorkloadsOnce(t *testing.T) {
-	owners, tops := map[snapshot.Owner]int32{}, map[snapshot.Owner]found{}
-	var all []snapshot.Owner
-	for i := range 100 {
-		o := snapshot.Owner{APIVersion: "apps/v1", Kind: "StatefulSet", Name: fmt.Sprintf("db-%d", i), UID: types.UID(fmt.Sprintf("s-%03d", i))}
-		all, owners[o], tops[o] = append(all, o), 3, found{workload: o, replicas: 3}
-	}
+	all, owners, tops := shops(100, found{})
 	last := expectation{replicas: 300}
 	count := func(claim string) {
 		t.Helper()
@@ -272,11 +278,7 @@ func TestExpectCountsUnlistedWorkloadsOnce(t *testing.T) {
 
 // Pods that are missing release nothing, however many workloads have lost theirs (rule 13).
 func TestExpectKeepsUnlistedWorkloadsThatExist(t *testing.T) {
-	owners, tops := map[snapshot.Owner]int32{}, map[snapshot.Owner]found{}
-	for i := range 70 {
-		o := snapshot.Owner{APIVersion: "apps/v1", Kind: "StatefulSet", Name: fmt.Sprintf("db-%d", i), UID: types.UID(fmt.Sprintf("s-%03d", i))}
-		owners[o], tops[o] = 3, found{workload: o, replicas: 3}
-	}
+	_, owners, tops := shops(70, found{})
 	var known []v1alpha1.ExpectedWorkload
 	for o := range owners { // a leader that has listed them: the last ones lose their pods while the first ones have none
 		known = append(known, v1alpha1.ExpectedWorkload{APIVersion: o.APIVersion, Kind: o.Kind, Name: o.Name, UID: o.UID, Replicas: 3})
@@ -298,11 +300,8 @@ func TestExpectKeepsUnlistedWorkloadsThatExist(t *testing.T) {
 
 // A kind that is lost with all its workloads releases none of them (rule 13), also those that the status does not list.
 func TestExpectKeepsUnlistedWorkloadsOfALostKind(t *testing.T) {
-	owners, tops, before := map[snapshot.Owner]int32{}, map[snapshot.Owner]found{}, int32(210)
-	for i := range 70 {
-		o := snapshot.Owner{APIVersion: "example.com/v1", Kind: "Shop", Name: fmt.Sprintf("shop-%d", i), UID: types.UID(fmt.Sprintf("s-%03d", i))}
-		owners[o], tops[o] = 3, found{workload: o, replicas: 3, deleted: true, kindNotServed: true}
-	}
+	_, owners, tops := shops(70, found{deleted: true, kindNotServed: true})
+	before := int32(210)
 	first, err := expect(owners, nil, &before, release{byPolicy: true}, workloadAnswers(tops))
 	if err != nil || first.replicas != 210 {
 		t.Fatalf("%d are expected, error %v, want 210", first.replicas, err)
