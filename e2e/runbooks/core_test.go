@@ -66,7 +66,8 @@ func commonFaults() []fault {
 		}},
 		{page: "core-down", breakHook: "stop the apiserver of the core", hooks: hookMap{
 			"stop the apiserver of the core": func(l *fixture) { l.Must(coreFaults(l).Kill(federation.APIServer)) },
-			// The break-glass removals of this time have their own runbook, which starts the API server again.
+			// The break-glass removals of this time have their own runbook, which starts the API server again. The removal that core-down
+			// describes may have activated its alert already.
 			"start the apiserver of the core": func(l *fixture) { pending.breakAndFix(l.TB.(*testing.T), l) },
 		}},
 	}

@@ -40,6 +40,7 @@ func (f fault) runRunbook(t *testing.T, l *fixture) {
 	well := t.Run(f.page, func(t *testing.T) {
 		inner := *l
 		inner.TB = t
+		alerts.waitForAlert(t, alertOf(f.page), false)
 		f.breakAndFix(t, &inner)
 	})
 	if !well {
@@ -47,6 +48,7 @@ func (f fault) runRunbook(t *testing.T, l *fixture) {
 	}
 }
 
+// breakAndFix causes the fault and follows the page. The alert may be active before.
 func (f fault) breakAndFix(t *testing.T, l *fixture) {
 	t.Helper()
 	page, err := doctest.Read(root, "docs/runbooks/"+f.page+".md")
@@ -54,7 +56,6 @@ func (f fault) breakAndFix(t *testing.T, l *fixture) {
 		t.Fatal(err)
 	}
 	alert := alertOf(f.page)
-	alerts.waitForAlert(t, alert, false)
 	hooks := map[string]func(*testing.T, *doctest.Session){}
 	for name, does := range f.hooks {
 		hooks[name] = func(t *testing.T, _ *doctest.Session) {
