@@ -17,8 +17,9 @@ import (
 
 // expectation is the number of pods that the workloads of a protector request in one cell, and those workloads.
 type expectation struct {
-	replicas  int32
-	workloads []v1alpha1.ExpectedWorkload
+	replicas int32
+	// workloads are those that the status lists, and complete those that this leadership remembers: nil if they are the same.
+	workloads, complete []v1alpha1.ExpectedWorkload
 }
 
 // found is the result of a search for the workload that states how many pods of an owner there should be.
@@ -41,7 +42,7 @@ type found struct {
 type release struct{ byPolicy, confirmed bool }
 
 func (r release) applies(t *tally) bool {
-	return r.confirmed && (t.Gone || t.isSum()) || r.byPolicy && t.Gone && !t.kindNotServed
+	return r.confirmed && (t.Gone || isSum(t.ExpectedWorkload)) || r.byPolicy && t.Gone && !t.kindNotServed
 }
 
 // errOwnerless can be resolved only by another spec, or by other pods.
@@ -69,31 +70,32 @@ func expect(
 	}
 	var e expectation
 	var kept []*tally
-	var unseen, others *tally
-	spare := 0      // pods of workloads that no leader saw, minus those expected of other deleted workloads: a ReplicaSet may have belonged to one
-	var again int32 // replicas of deleted workloads that have pods and were not listed: others may contain them
+	var unseen *tally
+	spare := 0 // pods of workloads that no leader saw, minus those expected of other deleted workloads: a ReplicaSet may have belonged to one
+	unlisted := unlistedOf(known, before)
 	for _, uid := range slices.Sorted(maps.Keys(all)) {
 		t := all[uid]
-		switch {
-		case released.applies(t):
-			continue
-		case t.isSum():
-			others = t
-			continue
-		case t.Gone && !t.seen:
-			unseen, spare = cmp.Or(unseen, t), spare+int(t.pods)
-			continue
-		case t.Gone:
-			t.Replicas = max(t.Replicas, t.pods)
-			spare -= int(t.Replicas)
-			if !t.listed {
-				again = quota.AddSaturating(again, t.Replicas)
+		if t.Gone && !t.seen {
+			if !released.applies(t) {
+				unseen, spare = cmp.Or(unseen, t), spare+int(t.pods)
 			}
+			continue
+		}
+		if t.Gone {
+			t.Replicas = max(t.Replicas, t.pods)
+		}
+		if !t.listed {
+			unlisted.find(t)
+		}
+		if released.applies(t) {
+			continue
+		}
+		if t.Gone {
+			spare -= int(t.Replicas)
 		}
 		kept, e.replicas = append(kept, t), quota.AddSaturating(e.replicas, t.Replicas)
 	}
-	if others != nil {
-		others.Replicas = others.without(again, before, e.replicas)
+	if others := unlisted.rest(released); others.Replicas > 0 {
 		kept, e.replicas, spare = append(kept, others), quota.AddSaturating(e.replicas, others.Replicas), spare-int(others.Replicas)
 	}
 	if unseen != nil {
@@ -105,7 +107,7 @@ func expect(
 			kept, e.replicas = append(kept, unseen), quota.AddSaturating(e.replicas, unseen.Replicas)
 		}
 	}
-	e.workloads = statusWorkloads(kept)
+	e.list(kept)
 	return e, nil
 }
 
@@ -119,8 +121,8 @@ type tally struct {
 	listed, seen, kindNotServed bool
 }
 
-// isSum reports whether the tally is the sum of the workloads that the last status did not list.
-func (t *tally) isSum() bool { return t.UID == "" }
+// isSum reports whether an entry is the sum of workloads that a status does not list.
+func isSum(w v1alpha1.ExpectedWorkload) bool { return w.UID == "" }
 
 // fits reports whether v1alpha1.ExpectedWorkload has room for the names of the workload. API servers do not limit the names in the owner references
 // of pods; one that does not fit would make them reject all counts of the protector.
@@ -128,15 +130,54 @@ func (t *tally) fits() bool {
 	return len(t.APIVersion) <= 253 && len(t.Kind) <= 63 && len(t.Name) <= 253 && len(t.UID) <= 128
 }
 
-// without returns what the sum t contains beside the replicas again, of deleted workloads that were found by their pods. Some of these may have
-// been deleted since and not be in the sum: it falls only as far as the expectation does not fall. before is the last expectation, if there is one,
-// and rest the present one without the sum.
-func (t *tally) without(again int32, before *int32, rest int32) int32 {
-	left := t.Replicas - again
-	if before != nil {
-		left = max(left, *before-rest)
+// unlisted are the workloads that the last status does not list. This leadership remembers them by name, another one finds those again that have
+// pods.
+type unlisted struct {
+	// sum is the status's entry with the sum of those that had no pods, or did not exist.
+	sum v1alpha1.ExpectedWorkload
+	// withPods is the number of replicas of the other ones.
+	withPods int32
+	// found and foundGone are the replicas of those that were found by their pods and exist, or no longer exist.
+	found, foundGone int32
+}
+
+// unlistedOf returns what the workloads of a status leave out of the expectation before, if there is one.
+func unlistedOf(known []v1alpha1.ExpectedWorkload, before *int32) *unlisted {
+	u := &unlisted{sum: v1alpha1.ExpectedWorkload{Name: otherWorkloads, Gone: true}}
+	listed := int32(0)
+	for _, w := range known {
+		listed = quota.AddSaturating(listed, w.Replicas)
+		if isSum(w) {
+			u.sum = w
+		}
 	}
-	return min(max(left, 0), t.Replicas)
+	if before != nil && len(known) >= maxWorkloads-1 {
+		u.withPods = max(*before-listed, 0)
+	}
+	return u
+}
+
+// find records a workload that was found by its pods. A new one cannot be told from one of the unlisted ones.
+func (u *unlisted) find(t *tally) {
+	if t.Gone {
+		u.foundGone = quota.AddSaturating(u.foundGone, t.Replicas)
+	} else {
+		u.found = quota.AddSaturating(u.found, t.Replicas)
+	}
+}
+
+// rest returns the sum of the workloads that were not found and are not released. Those that had pods may exist, so that no policy releases them. A
+// workload that exists is not taken out of the sum: it may have been there, and got pods since, but what is expected does not decrease for that.
+func (u *unlisted) rest(released release) *tally {
+	t := &tally{ExpectedWorkload: u.sum, seen: true}
+	withPods := max(u.withPods-u.found, 0)
+	if t.Replicas = max(t.Replicas-max(u.foundGone-withPods, 0), 0); released.applies(t) {
+		t.Replicas = 0
+	}
+	if withPods = max(withPods-u.foundGone, 0); withPods > 0 && !released.confirmed {
+		t.Replicas, t.Gone = quota.AddSaturating(t.Replicas, withPods), false
+	}
+	return t
 }
 
 // tallyAll finds the workloads of the owners of pods, each once (a Deployment has several ReplicaSets), and the known ones.
@@ -171,8 +212,7 @@ func tallyAll(
 		t.seen = !t.Gone || t.Replicas > 0
 	}
 	for _, w := range known {
-		if w.UID == "" {
-			all[w.UID] = &tally{ExpectedWorkload: w, seen: true}
+		if isSum(w) {
 			continue
 		}
 		add(snapshot.Owner{APIVersion: w.APIVersion, Kind: w.Kind, Name: w.Name, UID: w.UID}, 0, w.Replicas)
@@ -186,28 +226,42 @@ func tallyAll(
 	return all, errors.Join(failed...)
 }
 
-// statusWorkloads returns the workloads for the status. If there are too many, it lists first those that cannot be found again by their pods, and
-// adds up the replicas of the rest of those. The sum counts as gone if a policy may release all of them, so that only a confirmation releases one that
-// exists, or whose kind no longer exists.
-func statusWorkloads(all []*tally) []v1alpha1.ExpectedWorkload {
+// list sets the workloads of the expectation. If there are too many, the status lists first those that cannot be found again by their pods, and adds
+// up the replicas of the rest of those. The sum counts as gone if a policy may release all of them, so that only a confirmation releases one that
+// exists, or whose kind no longer exists. The complete list has all that exist, or have pods.
+func (e *expectation) list(all []*tally) {
 	slices.SortStableFunc(all, func(a, b *tally) int { return cmp.Compare(a.rank(), b.rank()) })
-	room, sum := maxWorkloads, v1alpha1.ExpectedWorkload{Name: otherWorkloads, Gone: true}
-	if len(all) > maxWorkloads || slices.ContainsFunc(all, func(t *tally) bool { return t.isSum() || !t.fits() }) {
+	room := maxWorkloads
+	if len(all) > maxWorkloads || slices.ContainsFunc(all, func(t *tally) bool { return isSum(t.ExpectedWorkload) || !t.fits() }) {
 		room--
 	}
-	var list []v1alpha1.ExpectedWorkload
+	sum, rest := v1alpha1.ExpectedWorkload{Name: otherWorkloads, Gone: true}, v1alpha1.ExpectedWorkload{Name: otherWorkloads, Gone: true}
 	for _, t := range all {
+		isRest := isSum(t.ExpectedWorkload) || t.Gone && t.pods == 0
 		switch {
-		case len(list) < room && !t.isSum() && t.fits():
-			list = append(list, t.ExpectedWorkload)
+		case len(e.workloads) < room && !isSum(t.ExpectedWorkload) && t.fits():
+			e.workloads, isRest = append(e.workloads, t.ExpectedWorkload), false
 		case t.rank() < rankWithPods:
-			sum.Replicas, sum.Gone = quota.AddSaturating(sum.Replicas, t.Replicas), sum.Gone && t.Gone && !t.kindNotServed
+			t.addTo(&sum)
+		}
+		if isRest {
+			t.addTo(&rest)
+		} else {
+			e.complete = append(e.complete, t.ExpectedWorkload)
 		}
 	}
-	if sum.Replicas > 0 {
-		list = append(list, sum)
+	if len(e.complete) == len(e.workloads) {
+		e.complete = nil
+	} else if rest.Replicas > 0 {
+		e.complete = append(e.complete, rest)
 	}
-	return list
+	if sum.Replicas > 0 {
+		e.workloads = append(e.workloads, sum)
+	}
+}
+
+func (t *tally) addTo(sum *v1alpha1.ExpectedWorkload) {
+	sum.Replicas, sum.Gone = quota.AddSaturating(sum.Replicas, t.Replicas), sum.Gone && t.Gone && !t.kindNotServed
 }
 
 // The ranks of workloads, in the order in which the status lists them. Those with pods are found again by these. A deleted one is expected whether

@@ -54,61 +54,61 @@ func TestExpect(t *testing.T) {
 		"no pods ever: nothing is expected": {},
 		"a Deployment counts once, whatever ReplicaSets it has": {
 			owners: map[snapshot.Owner]int32{set("a"): 7, set("b"): 4}, tops: map[snapshot.Owner]found{set("a"): there(web, 10), set("b"): there(web, 10)},
-			want: expectation{10, workloads{listed(web, 10, false)}},
+			want: expectation{replicas: 10, workloads: workloads{listed(web, 10, false)}},
 		},
 		"workloads add up": {
 			owners: map[snapshot.Owner]int32{set("a"): 7, api: 3}, tops: map[snapshot.Owner]found{set("a"): there(web, 10), api: there(api, 3)},
-			want: expectation{13, workloads{listed(web, 10, false), listed(api, 3, false)}},
+			want: expectation{replicas: 13, workloads: workloads{listed(web, 10, false), listed(api, 3, false)}},
 		},
 		"a sum of more than 32 bits is the greatest number": {
 			owners: map[snapshot.Owner]int32{set("a"): 7, api: 3}, tops: map[snapshot.Owner]found{set("a"): there(web, math.MaxInt32), api: there(api, math.MaxInt32)},
-			want: expectation{math.MaxInt32, workloads{listed(web, math.MaxInt32, false), listed(api, math.MaxInt32, false)}},
+			want: expectation{replicas: math.MaxInt32, workloads: workloads{listed(web, math.MaxInt32, false), listed(api, math.MaxInt32, false)}},
 		},
 		"a workload that exists is expected without any pod": {
 			tops: map[snapshot.Owner]found{web: there(web, 10)}, known: workloads{listed(web, 10, false)}, before: 10,
-			want: expectation{10, workloads{listed(web, 10, false)}},
+			want: expectation{replicas: 10, workloads: workloads{listed(web, 10, false)}},
 		},
 		"scaled up without any pod": {
 			tops: map[snapshot.Owner]found{web: there(web, 12)}, known: workloads{listed(web, 10, false)}, before: 10,
-			want: expectation{12, workloads{listed(web, 12, false)}},
+			want: expectation{replicas: 12, workloads: workloads{listed(web, 12, false)}},
 		},
 		"scaled to 0: none are expected": {
 			owners: map[snapshot.Owner]int32{set("a"): 7}, tops: map[snapshot.Owner]found{set("a"): there(web, 0), web: there(web, 0)}, known: workloads{listed(web, 10, false)},
-			before: 10, want: expectation{0, workloads{listed(web, 0, false)}},
+			before: 10, want: expectation{replicas: 0, workloads: workloads{listed(web, 0, false)}},
 		},
 		"one that is gone is still expected": {
-			owners: map[snapshot.Owner]int32{set("a"): 7}, tops: map[snapshot.Owner]found{set("a"): lost(web, 10)}, want: expectation{10, workloads{listed(web, 10, true)}},
+			owners: map[snapshot.Owner]int32{set("a"): 7}, tops: map[snapshot.Owner]found{set("a"): lost(web, 10)}, want: expectation{replicas: 10, workloads: workloads{listed(web, 10, true)}},
 		},
 		"also without any pod": {
 			tops: map[snapshot.Owner]found{web: lost(web, 0)}, known: workloads{listed(web, 10, false)}, before: 10,
-			want: expectation{10, workloads{listed(web, 10, true)}},
+			want: expectation{replicas: 10, workloads: workloads{listed(web, 10, true)}},
 		},
 		"also by a leader that has never seen it": {
 			owners: map[snapshot.Owner]int32{set("a"): 7}, tops: map[snapshot.Owner]found{set("a"): lost(web, 0), web: lost(web, 0)}, known: workloads{listed(web, 10, true)},
-			want: expectation{10, workloads{listed(web, 10, true)}},
+			want: expectation{replicas: 10, workloads: workloads{listed(web, 10, true)}},
 		},
 		"one that wanted none is gone": {
 			tops: map[snapshot.Owner]found{web: lost(web, 0)}, known: workloads{listed(web, 0, false)}, want: expectation{},
 		},
 		"another of its name exists": {
 			tops: map[snapshot.Owner]found{web: there(webAgain, 4)}, known: workloads{listed(web, 10, true)}, before: 10,
-			want: expectation{4, workloads{listed(webAgain, 4, false)}},
+			want: expectation{replicas: 4, workloads: workloads{listed(webAgain, 4, false)}},
 		},
 		"at least its pods are expected": {
 			owners: map[snapshot.Owner]int32{set("a"): 7, set("b"): 1}, tops: map[snapshot.Owner]found{set("a"): lost(web, 0), set("b"): lost(web, 0)},
-			want: expectation{8, workloads{listed(web, 8, true)}},
+			want: expectation{replicas: 8, workloads: workloads{listed(web, 8, true)}},
 		},
 		"workloads deleted unobserved keep the remainder of the sum": {
 			owners: map[snapshot.Owner]int32{set("a"): 7, api: 3}, tops: map[snapshot.Owner]found{set("a"): lost(web, 0), api: there(api, 4)}, before: 13,
-			want: expectation{13, workloads{listed(web, 9, true), listed(api, 4, false)}},
+			want: expectation{replicas: 13, workloads: workloads{listed(web, 9, true), listed(api, 4, false)}},
 		},
 		"or its pods, when those are more": {
 			owners: map[snapshot.Owner]int32{set("a"): 7, api: 3}, tops: map[snapshot.Owner]found{set("a"): lost(web, 0), api: there(api, 4)}, before: 5,
-			want: expectation{11, workloads{listed(web, 7, true), listed(api, 4, false)}},
+			want: expectation{replicas: 11, workloads: workloads{listed(web, 7, true), listed(api, 4, false)}},
 		},
 		"pods of a ReplicaSet that no leader saw may be those of a deleted Deployment": {
 			owners: map[snapshot.Owner]int32{set("a"): 7}, tops: map[snapshot.Owner]found{set("a"): lost(set("a"), 0), web: lost(web, 0)}, known: workloads{listed(web, 10, true)},
-			before: 10, want: expectation{10, workloads{listed(web, 10, true)}},
+			before: 10, want: expectation{replicas: 10, workloads: workloads{listed(web, 10, true)}},
 		},
 		"the policy releases what is gone": {
 			owners: map[snapshot.Owner]int32{set("a"): 7}, tops: map[snapshot.Owner]found{set("a"): lost(web, 10), web: lost(web, 0)}, known: workloads{listed(web, 10, true)},
@@ -116,11 +116,11 @@ func TestExpect(t *testing.T) {
 		},
 		"but not what exists without pods": {
 			tops: map[snapshot.Owner]found{web: there(web, 10)}, known: workloads{listed(web, 10, false)}, release: release{byPolicy: true, confirmed: true},
-			want: expectation{10, workloads{listed(web, 10, false)}},
+			want: expectation{replicas: 10, workloads: workloads{listed(web, 10, false)}},
 		},
 		"nor what is gone with its kind": {
 			tops: map[snapshot.Owner]found{web: kindLost(web)}, known: workloads{listed(web, 10, false)}, release: release{byPolicy: true},
-			want: expectation{10, workloads{listed(web, 10, true)}},
+			want: expectation{replicas: 10, workloads: workloads{listed(web, 10, true)}},
 		},
 		"which a confirmation does": {
 			tops: map[snapshot.Owner]found{web: kindLost(web)}, known: workloads{listed(web, 10, false)}, release: release{confirmed: true}, want: expectation{},
@@ -186,6 +186,45 @@ func TestExpectationStaysWhileWorkloadsCannotBeFound(t *testing.T) {
 				t.Errorf("aggregation (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// The status that was stored may be of the last expectation, or of the one before, when a write failed.
+func TestIndexRemembersUnlistedWorkloadsOfStoredStatus(t *testing.T) {
+	index, web := newWorkloadIndex(), types.NamespacedName{Namespace: "shop", Name: "web"}
+	status := func(replicas int32, names ...string) (v1alpha1.Aggregation, expectation) {
+		e := expectation{replicas: replicas, workloads: []v1alpha1.ExpectedWorkload{{Name: "listed", UID: "0"}}}
+		for _, name := range names {
+			e.complete = append(e.complete, v1alpha1.ExpectedWorkload{Name: name, UID: types.UID(name)})
+		}
+		return v1alpha1.Aggregation{ExpectedReplicas: &e.replicas, Workloads: e.workloads}, e
+	}
+	none := v1alpha1.Aggregation{}
+	first, one := status(1, "a")
+	second, two := status(2, "a", "b")
+	third, three := status(3, "a", "b", "c")
+	fourth, four := status(4)
+	index.setExpectation(web, &none, one)
+	index.setExpectation(web, &first, two)
+	index.setExpectation(web, &first, three)
+	for claim, c := range map[string]struct {
+		stored v1alpha1.Aggregation
+		want   []v1alpha1.ExpectedWorkload
+	}{
+		"the stored one":               {first, one.complete},
+		"one that was never stored":    {second, second.Workloads},
+		"the last one":                 {third, three.complete},
+		"one that lists all workloads": {fourth, fourth.Workloads},
+		"none":                         {none, nil},
+	} {
+		if diff := cmp.Diff(c.want, index.workloadsOf(web, &c.stored)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", claim, diff)
+		}
+	}
+	index.setExpectation(web, &third, four)
+	index.setExpectation(web, &fourth, four)
+	if left := len(index.expectations); left != 0 {
+		t.Errorf("the index remembers %d protectors whose statuses list all workloads, want 0", left)
 	}
 }
 
@@ -298,6 +337,29 @@ func TestExpectKeepsUnlistedWorkloadsThatExist(t *testing.T) {
 	}
 }
 
+// Another leader finds unlisted workloads again by their pods, and this one remembers them by name. Both expect those that have no pods any more
+// (rule 13).
+func TestExpectKeepsUnlistedWorkloadsThatLoseTheirPods(t *testing.T) {
+	all, owners, tops := shops(70, found{})
+	count := func(claim string, known []v1alpha1.ExpectedWorkload, before, want int32) expectation {
+		t.Helper()
+		e, err := expect(owners, known, &before, release{byPolicy: true}, workloadAnswers(tops))
+		if err != nil || e.replicas != want {
+			t.Errorf("%s: %d are expected, error %v, want %d", claim, e.replicas, err, want)
+		}
+		return e
+	}
+	first := count("all have pods", nil, 0, 210)
+	delete(owners, all[69])
+	for leader, known := range map[string][]v1alpha1.ExpectedWorkload{"this leader": first.complete, "another leader": first.workloads} {
+		second := count(leader, known, 210, 210)
+		count(leader+", again", second.workloads, 210, 210)
+	}
+	second := count("this leader", first.complete, 210, 210)
+	tops[all[68]] = found{workload: all[68], replicas: 1}
+	count("an unlisted workload was scaled from 3 to 1", second.complete, 210, 208)
+}
+
 // A kind that is lost with all its workloads releases none of them (rule 13), also those that the status does not list.
 func TestExpectKeepsUnlistedWorkloadsOfALostKind(t *testing.T) {
 	_, owners, tops := shops(70, found{deleted: true, kindNotServed: true})
@@ -334,7 +396,9 @@ func TestStatusListsWorkloadsThatExistFirst(t *testing.T) {
 		w := v1alpha1.ExpectedWorkload{Name: fmt.Sprint(i), UID: types.UID(fmt.Sprint(i)), Replicas: 1, Gone: i < 70}
 		all = append(all, &tally{ExpectedWorkload: w, seen: true})
 	}
-	list := statusWorkloads(all)
+	var e expectation
+	e.list(all)
+	list := e.workloads
 	if got := list[len(list)-1]; len(list) != maxWorkloads || got.Name != otherWorkloads || !got.Gone || got.Replicas != 65 {
 		t.Errorf("the status has %d workloads, the last one is %+v, want the sum of the 65 deleted ones that have no entry", len(list), got)
 	}

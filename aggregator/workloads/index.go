@@ -10,6 +10,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/aggregator/ownership"
 	"github.com/breakwater-k8s/breakwater/aggregator/snapshot"
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/sharding/slot"
 )
 
@@ -17,6 +18,9 @@ import (
 type workloadIndex struct {
 	mu   sync.Mutex
 	last map[types.NamespacedName]map[snapshot.Owner]found
+	// expectations are those of protectors whose status does not list all workloads: the one that was stored last, and the last one. They differ
+	// when a write failed.
+	expectations map[types.NamespacedName][]expectation
 	// targets are the workloads that protectors name.
 	targets map[types.NamespacedName]workloadName
 	// dependents counts, for each workload, the results and the targets by which protectors depend on it.
@@ -25,8 +29,8 @@ type workloadIndex struct {
 
 func newWorkloadIndex() *workloadIndex {
 	return &workloadIndex{
-		last: map[types.NamespacedName]map[snapshot.Owner]found{}, targets: map[types.NamespacedName]workloadName{},
-		dependents: map[workloadName]map[types.NamespacedName]int{},
+		last: map[types.NamespacedName]map[snapshot.Owner]found{}, expectations: map[types.NamespacedName][]expectation{},
+		targets: map[types.NamespacedName]workloadName{}, dependents: map[workloadName]map[types.NamespacedName]int{},
 	}
 }
 
@@ -73,6 +77,37 @@ func (w *workloadIndex) setResults(protector types.NamespacedName, now map[snaps
 	}
 }
 
+// setExpectation records the expectation of a protector, whose status is stored.
+func (w *workloadIndex) setExpectation(protector types.NamespacedName, stored *v1alpha1.Aggregation, now expectation) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	kept := slices.DeleteFunc(w.expectations[protector], func(e expectation) bool { return !e.isIn(stored) })
+	if now.complete != nil && !now.isIn(stored) {
+		kept = append(kept, now)
+	}
+	if w.expectations[protector] = kept; len(kept) == 0 {
+		delete(w.expectations, protector)
+	}
+}
+
+// workloadsOf returns the workloads of a protector whose status is stored: those that the status lists, and the other ones if this leadership
+// determined it.
+func (w *workloadIndex) workloadsOf(protector types.NamespacedName, stored *v1alpha1.Aggregation) []v1alpha1.ExpectedWorkload {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, e := range w.expectations[protector] {
+		if e.isIn(stored) {
+			return e.complete
+		}
+	}
+	return stored.Workloads
+}
+
+// isIn reports whether a status has the expectation.
+func (e *expectation) isIn(stored *v1alpha1.Aggregation) bool {
+	return stored.ExpectedReplicas != nil && *stored.ExpectedReplicas == e.replicas && slices.Equal(e.workloads, stored.Workloads)
+}
+
 // setTarget records the workload that a protector names; nil removes it.
 func (w *workloadIndex) setTarget(protector types.NamespacedName, target *workloadName) {
 	w.mu.Lock()
@@ -87,9 +122,10 @@ func (w *workloadIndex) setTarget(protector types.NamespacedName, target *worklo
 	}
 }
 
-// forget removes the results and the target of a protector.
+// forget removes the results, the expectations and the target of a protector.
 func (w *workloadIndex) forget(protector types.NamespacedName) {
 	w.setResults(protector, nil)
+	w.setExpectation(protector, &v1alpha1.Aggregation{}, expectation{})
 	w.setTarget(protector, nil)
 }
 

@@ -89,6 +89,7 @@ func (r *Resolver) Expect(ctx context.Context, p *v1alpha1.PodProtector, stored,
 	if err != nil {
 		return e.keep(err, stored, now)
 	}
+	r.index.setExpectation(key, stored, expected)
 	now.ExpectedReplicas, now.Workloads = &expected.replicas, expected.workloads
 	if expected.replicas == 0 && p.Spec.TargetRef != nil {
 		now.ExpectedReplicas = replicasOf(now.Target) // only workloads of earlier pods are known, and they request none
@@ -101,9 +102,9 @@ type expecting struct {
 	resolver *Resolver
 	key      types.NamespacedName
 	pods     *snapshot.Count
-	// known are the workloads that were expected before, and before is their sum; nil if there is none.
-	known  []v1alpha1.ExpectedWorkload
-	before *int32
+	// known are the workloads that were expected before, of which the status has those in listed, and before is their sum; nil if there is none.
+	known, listed []v1alpha1.ExpectedWorkload
+	before        *int32
 	// isFormer reports that an older version found them, by another rule.
 	isFormer bool
 	// last and seen are the results of the last searches and of these, by the owners of the pods.
@@ -113,12 +114,13 @@ type expecting struct {
 }
 
 func (r *Resolver) newExpecting(p *v1alpha1.PodProtector, stored *v1alpha1.Aggregation, pods *snapshot.Count) *expecting {
+	key := client.ObjectKeyFromObject(p)
 	e := &expecting{
-		resolver: r, key: client.ObjectKeyFromObject(p), pods: pods, known: stored.Workloads, before: stored.ExpectedReplicas,
-		isFormer: stored.SelectedSpec == quota.FormerSelectedSpec(&p.Spec), last: r.index.resultsOf(client.ObjectKeyFromObject(p)), seen: map[snapshot.Owner]found{},
+		resolver: r, key: key, pods: pods, known: r.index.workloadsOf(key, stored), listed: stored.Workloads, before: stored.ExpectedReplicas,
+		isFormer: stored.SelectedSpec == quota.FormerSelectedSpec(&p.Spec), last: r.index.resultsOf(key), seen: map[snapshot.Owner]found{},
 	}
 	if !selectedBy(stored, p) {
-		e.known = nil
+		e.known, e.listed = nil, nil
 		if stored.SelectedSpec != "" { // it is empty when an older version wrote it
 			e.before = nil // an earlier selector's expectation does not apply to this one
 		}
@@ -220,7 +222,7 @@ func (e *expecting) dropSuperseded(ctx context.Context, owners map[snapshot.Owne
 
 // keep keeps the expectation that was stored, and reports whether a retry is pointless.
 func (e *expecting) keep(err error, stored, now *v1alpha1.Aggregation) (isFinal bool) {
-	if now.Workloads = e.known; errors.Is(err, errOwnerless) {
+	if now.Workloads = e.listed; errors.Is(err, errOwnerless) {
 		now.ExpectedReplicasProblem = err.Error()
 		return true
 	}
