@@ -164,6 +164,14 @@ func (l *fixture) pods(prefix string, number int, labels map[string]string, cont
 	return all
 }
 
+// orphan deletes the controller of some pods, which stay.
+func (l *fixture) orphan(controller client.Object) {
+	l.Helper()
+	if err := l.client.Delete(l.Context(), controller, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
+		l.Fatal(err)
+	}
+}
+
 func named(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name} }
 
 type fields = map[string]any
@@ -193,6 +201,19 @@ func TestCountingWorkload(t *testing.T) {
 			l.pods("old", 3, nil, l.built(replicaSet("web-old"), 3, nil, web))
 			l.pods("new", 3, nil, l.built(replicaSet("web-new"), 3, nil, web))
 		}, 5, ""},
+		"ReplicaSet that its Deployment deleted while pods terminate: the Deployment once": {func(l *fixture) {
+			old := l.built(replicaSet("web-old"), 3, map[string]string{"hash": "a"}, nil)
+			l.pods("old", 3, map[string]string{"hash": "a"}, old)
+			l.orphan(old)
+			l.pods("new", 3, nil, l.built(replicaSet("web-new"), 5, nil, l.built(deployment("web"), 5, nil, nil)))
+		}, 5, ""},
+		"ReplicaSet that was deleted and none of whose pods a Deployment selects: its pods": {func(l *fixture) {
+			blue := l.built(replicaSet("blue"), 3, map[string]string{"hash": "a"}, nil)
+			l.pods("blue", 3, map[string]string{"hash": "a"}, blue)
+			l.orphan(blue)
+			green := l.built(deployment("green"), 5, map[string]string{"hash": "b"}, nil)
+			l.pods("green", 3, map[string]string{"hash": "b"}, l.built(replicaSet("green"), 5, map[string]string{"hash": "b"}, green))
+		}, 8, ""},
 		"operator's object with a scale in another unit, above a StatefulSet: the StatefulSet": {func(l *fixture) {
 			monitor := l.operand("Monitor", fields{"shards": int64(1)}, selectsWeb, nil)
 			l.pods("db", 3, nil, l.built(stateful("db"), 3, nil, monitor))

@@ -33,6 +33,8 @@ type found struct {
 	isSilent bool
 	// above is the object above the workload; NoOwner if there is none.
 	above snapshot.Owner
+	// selector is that of the scale of a workload that exists.
+	selector string
 	// asked are the objects on which the result depends.
 	asked []workloadName
 }

@@ -189,6 +189,33 @@ func TestExpectationStaysWhileWorkloadsCannotBeFound(t *testing.T) {
 	}
 }
 
+// A Deployment without a revision history deletes the sets of old pods while these terminate (rule 16).
+func TestPodsOfADeletedSetBelongToTheWorkloadThatSelectsThem(t *testing.T) {
+	set := snapshot.Owner{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web-1", UID: "rs"}
+	web := snapshot.Owner{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: "d-web"}
+	for claim, c := range map[string]struct {
+		result found
+		want   bool
+	}{
+		"nothing shows what controlled it": {found{workload: set, deleted: true}, true},
+		"its number was seen":              {found{workload: set, deleted: true, replicas: 3}, false},
+		"its Deployment was seen":          {found{workload: web, deleted: true}, false},
+		"it exists":                        {found{workload: set}, false},
+		"its kind was lost":                {found{workload: set, deleted: true, kindNotServed: true}, false},
+	} {
+		if got := isUnseenSet(set, c.result); got != c.want {
+			t.Errorf("%s: isUnseenSet() = %v, want %v", claim, got, c.want)
+		}
+	}
+	all := []found{{workload: set}, {workload: set, selector: "app=api"}, {workload: web, replicas: 10, selector: "app=web"}}
+	if got, ok := selecting(all, slices.Values([]map[string]string{{"app": "web", "hash": "a"}, {"app": "web"}})); !ok || got.workload != web {
+		t.Errorf("selecting() = %+v, %v, want the Deployment", got, ok)
+	}
+	if got, ok := selecting(all, slices.Values([]map[string]string{{"app": "web"}, {"app": "db"}})); ok {
+		t.Errorf("selecting() = %+v, want none: no workload selects all pods", got)
+	}
+}
+
 // The status that was stored may be of the last expectation, or of the one before, when a write failed.
 func TestIndexRemembersUnlistedWorkloadsOfStoredStatus(t *testing.T) {
 	index, web := newWorkloadIndex(), types.NamespacedName{Namespace: "shop", Name: "web"}

@@ -83,7 +83,7 @@ func (s *workloadSearch) ascend(ctx context.Context, bottom snapshot.Owner) (fou
 			return found{workload: at, isSilent: true}, nil // rule 16
 		}
 		if isKnown || workload.Decide(scale, isDirect) == workload.Counts {
-			return found{workload: at, replicas: size.replicas, above: snapshot.Above(object)}, nil
+			return found{workload: at, replicas: size.replicas, selector: size.selector, above: snapshot.Above(object)}, nil
 		}
 		silent = append(silent, reason(at, scale))
 		if at, isDirect = snapshot.Above(object), false; at == snapshot.NoOwner() {
@@ -144,7 +144,7 @@ func (s *workloadSearch) replacement(ctx context.Context, controller snapshot.Ow
 	if replaced = workload.Replaces(scale); len(s.pods) == 0 {
 		replaced = replaced && hasReplaced
 	}
-	return found{workload: controller, replicas: size.replicas, above: snapshot.Above(object)}, replaced, nil
+	return found{workload: controller, replicas: size.replicas, selector: size.selector, above: snapshot.Above(object)}, replaced, nil
 }
 
 // scaleOf compares the scale of a controller with the pods.
