@@ -107,7 +107,7 @@ func (r *reconciler) write(ctx context.Context, key types.NamespacedName, p *v1a
 	if !r.enqueuer.ownership.CanWrite(key.Namespace) {
 		return nil
 	}
-	finish, stepErr := r.stepShare(ctx, before, p)
+	finish, stepErr := r.shares.Step(ctx, before, p, r.entries.drain)
 	if shares.IsOutdated(stepErr) {
 		r.enqueuer.queue.AddAfter(key, shares.ShareRetryInterval)
 		return nil
@@ -144,16 +144,6 @@ func (r *reconciler) write(ctx context.Context, key types.NamespacedName, p *v1a
 		r.shares.RecordCompared(key)
 	}
 	return r.finishStep(ctx, key, finish)
-}
-
-// stepShare begins the next step of the cell's share, and then drains the entry of a cell that leaves: not before its share is closed (rule S6). It
-// returns the write of the share that must follow.
-func (r *reconciler) stepShare(ctx context.Context, before, p *v1alpha1.PodProtector) (finish func(context.Context) error, err error) {
-	finish, err = r.shares.Step(ctx, before, p)
-	if err == nil {
-		r.entries.drain(p)
-	}
-	return finish, err
 }
 
 // finishStep makes the write of a share that follows the write of its protector; nil if there is none.

@@ -97,13 +97,13 @@ func (s *sharedCells) step(cell string) {
 	}
 }
 
-// stepShare does what the reconciler does with a protector that it has counted.
+// stepShare begins the next step of a protector that was counted in a cell, and drains the cell if its Cell is being deleted.
 func (s *sharedCells) stepShare(cell string, next *v1alpha1.PodProtector) (finish func(context.Context) error, err error) {
-	finish, err = s.keepers[cell].Step(s.Context(), s.p.DeepCopy(), next)
-	if err == nil && s.draining[cell].Load() {
-		Drain(next, cell, 0)
-	}
-	return finish, err
+	return s.keepers[cell].Step(s.Context(), s.p.DeepCopy(), next, func(p *v1alpha1.PodProtector) {
+		if s.draining[cell].Load() {
+			Drain(p, cell, 0)
+		}
+	})
 }
 
 // settle lets all cells but some take steps until no share moves any more.

@@ -52,10 +52,14 @@ type Keeper struct {
 
 // Step performs or begins the next step of a protector: before is the stored protector, p its new version. The caller writes p even after an error, unless
 // the error IsOutdated, and then calls finish, if it is not nil. After an error, Step resets the cell's entry in p to that of before, in which the number of
-// pods may only decrease.
-func (k *Keeper) Step(ctx context.Context, before, p *v1alpha1.PodProtector) (finish func(context.Context) error, err error) {
+// pods may only decrease. Without one, it calls drain, which drains the entry of a cell that leaves: not before its share is closed (rule S6).
+func (k *Keeper) Step(
+	ctx context.Context, before, p *v1alpha1.PodProtector, drain func(*v1alpha1.PodProtector),
+) (finish func(context.Context) error, err error) {
 	finish, err = k.prepare(ctx, before, p)
-	if err != nil && !IsOutdated(err) {
+	if err == nil {
+		drain(p)
+	} else if !IsOutdated(err) {
 		lowerCounts(before, p, k.Cell)
 	}
 	return finish, err
