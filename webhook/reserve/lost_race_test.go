@@ -12,22 +12,25 @@ import (
 
 // A protector that is created again while the lost one of its name is dropped covers its pods from then on.
 func TestRecreatedProtectorKeepsItsCoverage(t *testing.T) {
-	for range 400 {
+	for range 100 {
 		first := memoryProtector("web", 1, 5)
 		first.UID, first.Finalizers = "first", []string{v1alpha1.FinalizerHold}
 		second := memoryProtector("web", 1, 5)
 		second.UID = "second"
 		d := newMemoryFixture(t)
-		d.core.States.markLost(first)
+		states := d.core.States
+		states.markLost(first)
 		key := client.ObjectKeyFromObject(first)
 		var both sync.WaitGroup
-		both.Go(func() { d.core.States.dropUnchanged(key, first) })
-		both.Go(func() {
+		states.mu.Lock() // both get as far as they can before either can read or change the last state
+		both.Go(func() { states.dropUnchanged(key, first) })
+		both.Go(func() { states.SetCoverage(second) })
+		for range 10 {
 			runtime.Gosched()
-			d.core.States.SetCoverage(second)
-		})
+		}
+		states.mu.Unlock()
 		both.Wait()
-		if got := d.core.States.coverage.covering(memoryCell, "default", map[string]string{"app": "web"}); len(got) != 1 {
+		if got := states.coverage.covering(memoryCell, "default", map[string]string{"app": "web"}); len(got) != 1 {
 			t.Fatalf("%v cover the pods, want the protector that was created again", got)
 		}
 	}
