@@ -398,6 +398,8 @@ func TestTargetInAnotherUnit(t *testing.T) {
 	})
 	l.awaitTotal(0)
 	l.wantFloor(4, 5) // rule 13
+	l.scale(set, 0)
+	l.wantFloor(0, 1) // the workload of earlier pods requests none, so the target states the number again
 }
 
 // A target may have pods of its own beside those of a workload that it controls.
