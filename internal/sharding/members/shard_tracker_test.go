@@ -406,10 +406,16 @@ func TestIsGoneReadsAPIServer(t *testing.T) {
 		}
 	}
 	l.lease("unlabeled", func(lease *coordinationv1.Lease) { delete(lease.Labels, v1alpha1.LabelRing) })
+	l.lease("slow", func(lease *coordinationv1.Lease) {
+		delete(lease.Labels, v1alpha1.LabelRing)
+		lease.Spec.LeaseDurationSeconds = ptr.To(3 * int32(long/time.Second))
+	})
 	l.lease("unheld", func(lease *coordinationv1.Lease) { lease.Labels, lease.Spec.HolderIdentity = nil, ptr.To("") })
 	// A shard whose Lease has lost its label restores it when it renews the Lease, and works until then.
 	check(map[string]bool{"a": false, "stopped": false, "revoked": false, "dead": true, "of-another-ring": false, "unlabeled": false, "unheld": true, "endless": false,
-		"unknown": false, "No.Shard_is-called-So": false})
+		"slow": false, "unknown": false, "No.Shard_is-called-So": false})
 	l.processAll(2*long+time.Second, "unknown") // a Lease that was deleted before this process began is old enough now
-	check(map[string]bool{"a": false, "of-another-ring": true, "unlabeled": true, "unknown": true, "No.Shard_is-called-So": true})
+	check(map[string]bool{"a": false, "of-another-ring": true, "unlabeled": true, "slow": false, "unknown": true, "No.Shard_is-called-So": true})
+	l.processAll(4*long, "unknown")
+	check(map[string]bool{"slow": true})
 }
