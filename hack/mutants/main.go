@@ -75,8 +75,9 @@ const (
 func proofs() []proof {
 	return append(shareProofs(), []proof{
 		{properties, []string{
-			"./internal/core/quota", "./internal/sharding/ownership", "./internal/sharding/slot", "./internal/core/podhealth", "./internal/core/policy",
-			"./internal/clusters", "./aggregator", "./aggregator/conditions", "./aggregator/guard", "./aggregator/modes", "./aggregator/snapshot",
+			"./internal/core/quota", "./internal/sharding/members", "./internal/sharding/ownership", "./internal/sharding/slot", "./internal/core/podhealth",
+			"./internal/core/policy", "./internal/clusters",
+			"./aggregator", "./aggregator/conditions", "./aggregator/guard", "./aggregator/modes", "./aggregator/snapshot",
 			"./aggregator/stream", "./aggregator/workloads",
 			"./webhook", "./webhook/reserve", "./webhook/review", "./webhook/register", "./webhook/wake",
 			"./internal/core/brake", "./controllers/brake", "./controllers/keeper", "./controllers/generator", "./controllers/inventory", "./controllers/topology",
