@@ -172,8 +172,8 @@ func (p *protection) announceExisting(
 	return protected, nil
 }
 
-// create creates the protector. It makes two live reads first. With a cache that lags, it could recreate the protector of a source that was
-// released, which would then stay for ever, or take over a user's protector.
+// create creates the protector, or finds it if a user changed the kind of its source. It makes two live reads first. With a cache that lags, it could
+// recreate the protector of a source that was released, which would then stay for ever, or take over a user's protector.
 func (p *protection) create(
 	ctx context.Context, ref policy.Ref, source client.Object, wanted policy.Protector, choice policy.Choice,
 ) (outcome, error) {
@@ -184,8 +184,14 @@ func (p *protection) create(
 	if err != nil {
 		return "", fmt.Errorf("get the PodProtector from the API server: %w", err)
 	}
-	if protector != nil || p.losses != nil && p.losses.Has(client.ObjectKeyFromObject(wanted.Object)) {
+	if p.losses != nil && p.losses.Has(client.ObjectKeyFromObject(wanted.Object)) {
 		return outdated, nil
+	}
+	if protector != nil {
+		if belongs, err := p.kinds.belongs(ctx, protector, ref); err != nil || !belongs {
+			return outdated, err
+		}
+		return p.ensureProtector(ctx, ref, source, protector, wanted, choice)
 	}
 	p.markPossiblyRestored(source, wanted.Object)
 	if err := p.applier.create(ctx, wanted); isInvalidSpec(err) {

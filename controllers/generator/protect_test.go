@@ -89,15 +89,16 @@ func TestGeneratorCorrectsDriftOfOwnedFields(t *testing.T) {
 		"a targetRef": func(got *v1alpha1.PodProtector) {
 			got.Spec.Selector, got.Spec.TargetRef = nil, &v1alpha1.TargetRef{APIVersion: "apps/v1", Kind: "Deployment", Name: "shop"}
 		},
-		"minReadySeconds":           func(got *v1alpha1.PodProtector) { got.Spec.MinReadySeconds = 3600 },
-		"another selector":          func(got *v1alpha1.PodProtector) { got.Spec.Selector.MatchLabels["app"] = "shop" },
-		"a narrower selector":       func(got *v1alpha1.PodProtector) { got.Spec.Selector.MatchLabels["tier"] = "front" },
-		"a removed finalizer":       func(got *v1alpha1.PodProtector) { got.Finalizers = nil },
-		"a removed label":           func(got *v1alpha1.PodProtector) { delete(got.Labels, policy.LabelManagedBy) },
-		"all labels removed":        func(got *v1alpha1.PodProtector) { got.Labels = nil },
-		"all annotations removed":   func(got *v1alpha1.PodProtector) { got.Annotations = nil },
-		"a wrong annotation":        func(got *v1alpha1.PodProtector) { got.Annotations[v1alpha1.AnnotationSourceName] = "shop" },
-		"a label claimed by a tool": func(got *v1alpha1.PodProtector) { got.Labels[policy.LabelManagedBy] = "Helm" },
+		"minReadySeconds":                func(got *v1alpha1.PodProtector) { got.Spec.MinReadySeconds = 3600 },
+		"another selector":               func(got *v1alpha1.PodProtector) { got.Spec.Selector.MatchLabels["app"] = "shop" },
+		"a narrower selector":            func(got *v1alpha1.PodProtector) { got.Spec.Selector.MatchLabels["tier"] = "front" },
+		"a removed finalizer":            func(got *v1alpha1.PodProtector) { got.Finalizers = nil },
+		"a removed label":                func(got *v1alpha1.PodProtector) { delete(got.Labels, policy.LabelManagedBy) },
+		"all labels removed":             func(got *v1alpha1.PodProtector) { got.Labels = nil },
+		"all annotations removed":        func(got *v1alpha1.PodProtector) { got.Annotations = nil },
+		"a wrong annotation":             func(got *v1alpha1.PodProtector) { got.Annotations[v1alpha1.AnnotationSourceName] = "shop" },
+		"an annotation of another group": func(got *v1alpha1.PodProtector) { got.Annotations[v1alpha1.AnnotationSourceAPIVersion] = "v1" },
+		"a label claimed by a tool":      func(got *v1alpha1.PodProtector) { got.Labels[policy.LabelManagedBy] = "Helm" },
 	} {
 		t.Run(claim, func(t *testing.T) {
 			p := newFixture(t)

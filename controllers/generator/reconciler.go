@@ -109,13 +109,17 @@ func (r *Reconciler) reconcileProtectors(ctx context.Context, ref policy.Ref, so
 
 // listCachedProtectors returns the cached protectors of a source, generated or not, sorted by name.
 func (r *Reconciler) listCachedProtectors(ctx context.Context, ref policy.Ref) ([]*v1alpha1.PodProtector, error) {
-	var list v1alpha1.PodProtectorList
-	if err := r.cache.List(ctx, &list, client.InNamespace(ref.Namespace), client.MatchingFields{sourceIndex: sourceKey(ref)}); err != nil {
-		return nil, err
-	}
-	protectors := make([]*v1alpha1.PodProtector, 0, len(list.Items))
-	for i := range list.Items {
-		protectors = append(protectors, &list.Items[i])
+	var protectors []*v1alpha1.PodProtector
+	for _, key := range []string{sourceKey(ref), unidentified} {
+		var list v1alpha1.PodProtectorList
+		if err := r.cache.List(ctx, &list, client.InNamespace(ref.Namespace), client.MatchingFields{sourceIndex: key}); err != nil {
+			return nil, err
+		}
+		for i := range list.Items {
+			if policy.BelongsTo(&list.Items[i], ref) {
+				protectors = append(protectors, &list.Items[i])
+			}
+		}
 	}
 	slices.SortFunc(protectors, func(a, b *v1alpha1.PodProtector) int { return strings.Compare(a.Name, b.Name) })
 	return protectors, nil

@@ -99,7 +99,7 @@ func (r *releaser) release(
 		return "", err
 	}
 	began := time.Now()
-	live, err := r.listLiveProtectors(ctx, ref)
+	live, err := r.listLiveProtectors(ctx, ref, protectors)
 	if err != nil {
 		return "", fmt.Errorf("get the PodProtectors from the API server: %w", err)
 	}

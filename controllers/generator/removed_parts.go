@@ -45,8 +45,8 @@ func (p *protection) releaseRemovedParts(
 }
 
 // listLiveProtectors reads all protectors of a source from the API server: the cache may not show one that was just created. The names of parts
-// are unknown, so for sources with parts it lists the protectors of their kind.
-func (r *releaser) listLiveProtectors(ctx context.Context, ref policy.Ref) ([]*v1alpha1.PodProtector, error) {
+// are unknown, so for sources with parts it lists the protectors of their kind, and reads those by their names that have lost the label of the kind.
+func (r *releaser) listLiveProtectors(ctx context.Context, ref policy.Ref, cached []*v1alpha1.PodProtector) ([]*v1alpha1.PodProtector, error) {
 	if isBuiltIn(ref) {
 		key := client.ObjectKey{Namespace: ref.Namespace, Name: policy.ProtectorName(ref)}
 		protector, err := get(ctx, r.live, key, &v1alpha1.PodProtector{})
@@ -62,8 +62,29 @@ func (r *releaser) listLiveProtectors(ctx context.Context, ref policy.Ref) ([]*v
 	}
 	var protectors []*v1alpha1.PodProtector
 	for i := range list.Items {
-		if source, _, ok := policy.SourceOf(&list.Items[i]); ok && source == ref {
+		if policy.BelongsTo(&list.Items[i], ref) {
 			protectors = append(protectors, &list.Items[i])
+		}
+	}
+	names := []string{policy.ProtectorName(ref)}
+	for _, protector := range cached {
+		names = append(names, protector.Name)
+	}
+	for _, name := range names {
+		if findByName(protectors, name) != nil {
+			continue
+		}
+		protector, err := get(ctx, r.live, client.ObjectKey{Namespace: ref.Namespace, Name: name}, &v1alpha1.PodProtector{})
+		if err != nil {
+			return nil, err
+		}
+		if protector == nil {
+			continue
+		}
+		if belongs, err := r.kinds.belongs(ctx, protector, ref); err != nil {
+			return nil, err
+		} else if belongs {
+			protectors = append(protectors, protector)
 		}
 	}
 	return protectors, nil

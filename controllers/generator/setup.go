@@ -111,7 +111,7 @@ func (r *Reconciler) setup(ctx context.Context, mgr manager.Manager, options Opt
 	gate := &ownership.Gate[policy.Ref]{TypedReconciler: r, Slots: options.Slots, Namespace: func(ref policy.Ref) string { return ref.Namespace }}
 	sources := []source.TypedSource[policy.Ref]{
 		gate.Source(), r.retries.source(), r.kinds.watches.source(),
-		clusters.ConfirmedNamespaces(mgr, func(p *v1alpha1.PodProtector) []policy.Ref { return mapToSource(ctx, p) }),
+		clusters.ConfirmedNamespaces(mgr, func(p *v1alpha1.PodProtector) []policy.Ref { return r.mapToSource(ctx, p) }),
 	}
 	for _, kind := range r.kinds.Watched {
 		empty, err := r.kinds.newObject(kind)
@@ -120,7 +120,7 @@ func (r *Reconciler) setup(ctx context.Context, mgr manager.Manager, options Opt
 		}
 		sources = append(sources, source.TypedKind(mgr.GetCache(), empty, enqueueSource(kind.GroupKind()), sourceChangedPredicate()))
 	}
-	sources = append(sources, source.TypedKind(mgr.GetCache(), &v1alpha1.PodProtector{}, handler.TypedEnqueueRequestsFromMapFunc(mapToSource),
+	sources = append(sources, source.TypedKind(mgr.GetCache(), &v1alpha1.PodProtector{}, handler.TypedEnqueueRequestsFromMapFunc(r.mapToSource),
 		protectorChangedPredicate(options.Losses)))
 	for _, policy := range policyKinds() {
 		sources = append(sources, source.TypedKind(mgr.GetCache(), policy, handler.TypedEnqueueRequestsFromMapFunc(r.mapToSources), sourceChangedPredicate()))

@@ -21,8 +21,7 @@ func (r *releaser) findUnrecreatable(ctx context.Context, ref policy.Ref) (*v1al
 		return nil, nil
 	}
 	last, ok := r.losses.Find(func(last *v1alpha1.PodProtector) bool {
-		lastSource, _, isGenerated := policy.SourceOf(last)
-		return isGenerated && lastSource == ref
+		return policy.BelongsTo(last, ref)
 	})
 	if !ok {
 		return nil, nil

@@ -47,10 +47,16 @@ func (k *Kinds) ensureWatched(ctx context.Context, ref policy.Ref, protectors []
 	if isBuiltIn(ref) || len(protectors) == 0 {
 		return nil
 	}
-	isWatched := k.watches.of(ref.GroupKind()) != nil
-	_, version, ok := policy.SourceOf(protectors[0])
-	if isWatched || !ok || version == "" {
+	if k.watches.of(ref.GroupKind()) != nil {
 		return nil
+	}
+	_, version, ok := policy.SourceOf(protectors[0])
+	if !ok {
+		kind, _, err := k.resourceOf(ref.GroupKind())
+		if err != nil {
+			return ignoreNotServed(err)
+		}
+		version = kind.Version
 	}
 	err := k.watchKind(ctx, ref.GroupKind().WithVersion(version))
 	if ignoreNotServed(err) != nil {

@@ -41,6 +41,9 @@ func indexSource(object client.Object) []string {
 		if ref, _, ok := policy.SourceOf(protector); ok {
 			return []string{sourceKey(ref)}
 		}
+		if policy.IsGenerated(protector) {
+			return []string{unidentified}
+		}
 	}
 	return nil
 }
@@ -107,15 +110,6 @@ func enqueueSource(kind schema.GroupKind) handler.TypedEventHandler[client.Objec
 	})
 }
 
-// mapToSource maps a protector, generated or not, to its source, or to the source whose protector would have its name.
-func mapToSource(_ context.Context, protector *v1alpha1.PodProtector) []policy.Ref {
-	ref, _, ok := policy.SourceOf(protector)
-	if !ok {
-		return nil
-	}
-	return []policy.Ref{ref}
-}
-
 // mapToSources maps a policy to all sources that it may select, or has selected. They are sorted, so that a run can be repeated.
 func (r *Reconciler) mapToSources(ctx context.Context, object client.Object) []policy.Ref {
 	p := policy.NewPolicy(object)
@@ -130,7 +124,7 @@ func (r *Reconciler) mapToSources(ctx context.Context, object client.Object) []p
 	var list v1alpha1.PodProtectorList
 	if err := r.cache.List(ctx, &list, client.InNamespace(p.Namespace), client.MatchingFields{policyIndex: p.String()}); err == nil {
 		for i := range list.Items {
-			if ref, _, ok := policy.SourceOf(&list.Items[i]); ok {
+			for _, ref := range r.mapToSource(ctx, &list.Items[i]) {
 				found[ref] = true
 			}
 		}

@@ -11,6 +11,8 @@ import (
 const (
 	maxNameLength = 253
 	hashLength    = 20
+	// partHashLength is the length of the hash at the end of the name of a part.
+	partHashLength = 8
 	// maxGroupLength leaves room for a name after the group.
 	maxGroupLength = 100
 )
@@ -28,7 +30,7 @@ func PartName(source Ref, part string) string {
 	if part == "" {
 		return ProtectorName(source)
 	}
-	name := source.Name + "-" + part + "-" + hash(source.Name + "/" + part)[:8]
+	name := source.Name + "-" + part + "-" + hash(source.Name + "/" + part)[:partHashLength]
 	return truncateName(kindPrefix(source.GroupKind()), name)
 }
 
