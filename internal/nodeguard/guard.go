@@ -74,13 +74,6 @@ type knownPods struct {
 	toKubelet podwire.UIDs
 }
 
-// kubeletWatches are the kubelet's watches of its pods.
-type kubeletWatches struct {
-	streams map[*stream]bool
-	// resync reports that the kubelet must list its pods before it watches them, because it has not watched for a while.
-	resync bool
-}
-
 // attempt is the last attempt to register a held pod.
 type attempt struct {
 	reason string
@@ -100,7 +93,7 @@ func newGuard(node string, c cluster, s *store, now clock.PassiveClock, log logr
 	g := &Guard{
 		node: node, cluster: c, store: s, log: log, metrics: newMetrics(), clock: runningClock{now, now.Now(), ran},
 		lost: workqueue.NewTypedDelayingQueue[types.NamespacedName](), pods: knownPods{view: podhold.NewView(pods...), objects: stored.objects},
-		watches: kubeletWatches{streams: map[*stream]bool{}, resync: true}, attempts: map[types.UID]attempt{},
+		watches: newKubeletWatches(), attempts: map[types.UID]attempt{},
 	}
 	for why, n := range stored.rejected {
 		g.metrics.rejected.WithLabelValues(string(why)).Set(float64(n))
@@ -231,6 +224,7 @@ func (g *Guard) observe(ctx context.Context, p podhold.Pod, object encoded) (see
 		change = g.pods.view.Observe(p)
 		if change != podhold.Lose {
 			defer g.mu.Unlock()
+			g.recordHidden(p, change)
 			return g.show(p, object, change), change, nil
 		}
 		earlier, _ := g.pods.view.Get(p.NamespacedName)
@@ -283,6 +277,7 @@ func (g *Guard) decideList(ctx context.Context, f podwire.Format, body []byte) (
 
 // observeList edits a list of the node's pods.
 func (g *Guard) observeList(ctx context.Context, f podwire.Format, body []byte) ([]byte, error) {
+	ends := g.endsSoFar()
 	list, pods, err := g.decideList(ctx, f, body)
 	if err != nil {
 		return nil, err
@@ -301,7 +296,7 @@ func (g *Guard) observeList(ctx context.Context, f podwire.Format, body []byte) 
 	if err != nil {
 		return nil, err
 	}
-	g.setResync(false)
+	g.recordListed(ends)
 	return list.WithItems(append(items, held...))
 }
 
@@ -425,24 +420,4 @@ func (g *Guard) lastState(uid types.UID) (*corev1.Pod, error) {
 		return nil, fmt.Errorf("the last state of the pod with UID %s is not known", uid)
 	}
 	return podwire.Decode(object.format, object.raw)
-}
-
-func (g *Guard) setResync(needed bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.watches.resync = needed
-}
-
-// mustResync reports whether the kubelet must list its pods before it watches them.
-func (g *Guard) mustResync() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.watches.resync
-}
-
-// isWatched reports whether the kubelet watches its pods.
-func (g *Guard) isWatched() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return len(g.watches.streams) > 0
 }

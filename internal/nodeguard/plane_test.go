@@ -511,17 +511,36 @@ func (f *fixture) wantMetrics(want ...string) {
 	})
 }
 
+// withEphemeralVolume makes a pod one that cannot be registered again.
+func withEphemeralVolume(p *corev1.Pod) {
+	p.Spec.Volumes = []corev1.Volume{{Name: "scratch", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{
+		VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+		}},
+	}}}}
+}
+
+// release releases pods that the guard holds, as a user does.
+func (f *fixture) release(uids ...types.UID) {
+	f.Helper()
+	_, node := f.status()
+	if node.Annotations == nil {
+		node.Annotations = map[string]string{}
+	}
+	released := ""
+	for _, uid := range uids {
+		released = podhold.WithRelease(released, uid)
+	}
+	node.Annotations[podhold.AnnotationRelease] = released
+	_, err := f.admin.CoreV1().Nodes().Update(f.Context(), node, metav1.UpdateOptions{})
+	f.must(err)
+}
+
 // A pod with an ephemeral volume cannot be registered again. The guard says so on its Node, and ends the pod when a user releases it.
 func TestHeldPodIsReportedAndReleased(t *testing.T) {
 	f := newFixture(t, "application/vnd.kubernetes.protobuf")
-	web := f.runWith("web-0", "web", func(p *corev1.Pod) {
-		p.Spec.Volumes = []corev1.Volume{{Name: "scratch", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{
-			VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{Spec: corev1.PersistentVolumeClaimSpec{
-				AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-				Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
-			}},
-		}}}}
-	})
+	web := f.runWith("web-0", "web", withEphemeralVolume)
 	s := f.watch(true)
 	f.sees(s, []types.UID{web.UID})
 	testplane.Erase(t, "", "pods", f.namespace, "web-0")
@@ -536,10 +555,7 @@ func TestHeldPodIsReportedAndReleased(t *testing.T) {
 	f.sees(s, []types.UID{web.UID})
 	f.wantMetrics("breakwater_node_held_pods 1", "breakwater_node_held_total 1", "breakwater_node_registered_total 0", "breakwater_node_other_cluster 0")
 
-	_, node := f.status()
-	node.Annotations[podhold.AnnotationRelease] = podhold.WithRelease("00000000-0000-4000-8000-000000000000", web.UID)
-	_, err := f.admin.CoreV1().Nodes().Update(t.Context(), node, metav1.UpdateOptions{})
-	f.must(err)
+	f.release("00000000-0000-4000-8000-000000000000", web.UID)
 	f.sees(s, nil, "web-0")
 	testplane.Eventually(t, func() string {
 		status, node := f.status()
@@ -549,6 +565,25 @@ func TestHeldPodIsReportedAndReleased(t *testing.T) {
 		return ""
 	})
 	f.wantMetrics("breakwater_node_held_pods 0", `breakwater_node_ended_total{reason="Released"} 1`)
+}
+
+// The guard hides a pod that has the name of a held one from the kubelet (rule N6). The kubelet must run it as soon as the held one ends.
+func TestHiddenPodIsSeenOnceHeldPodEnds(t *testing.T) {
+	for _, streams := range []bool{false, true} {
+		t.Run(fmt.Sprintf("streams %v", streams), func(t *testing.T) {
+			f := newFixture(t, "application/vnd.kubernetes.protobuf")
+			web := f.runWith("web-0", "web", withEphemeralVolume)
+			s := f.watch(streams)
+			f.sees(s, []types.UID{web.UID})
+			testplane.Erase(t, "", "pods", f.namespace, "web-0")
+			f.wantMetrics("breakwater_node_held_pods 1")
+			replacement := f.runWith("web-0", "web", func(p *corev1.Pod) { p.Spec.Containers[0].Image = "app:2" }) // not a registration (rule N7)
+			other := f.run("other", "web")
+			f.sees(s, []types.UID{web.UID, other.UID})
+			f.release(web.UID)
+			f.sees(s, []types.UID{replacement.UID, other.UID}, "web-0")
+		})
+	}
 }
 
 func TestRegisteredPodsAreCounted(t *testing.T) {

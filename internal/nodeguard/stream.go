@@ -20,17 +20,24 @@ type stream struct {
 	listed map[types.UID]bool
 	// injected receives events of the guard's own.
 	injected chan podwire.Event
+	// relist ends the stream after the waiting events of the guard's own, so that the kubelet lists its pods.
+	relist chan struct{}
+	// ends is how many held pods had ended when the stream began.
+	ends int
 }
 
 // watchPods edits a watch of the node's pods. It returns the stream that the kubelet reads. initialEvents says that the watch begins with all
 // pods, as a list would.
 func (g *Guard) watchPods(ctx context.Context, f podwire.Format, body io.ReadCloser, initialEvents bool) io.ReadCloser {
-	s := &stream{guard: g, format: f, injected: make(chan podwire.Event, maxStored)}
+	s := &stream{guard: g, format: f, injected: make(chan podwire.Event, maxStored), relist: make(chan struct{}, 1)}
 	if initialEvents {
 		s.listed = map[types.UID]bool{}
 	}
 	g.mu.Lock()
-	g.watches.streams[s] = true
+	g.watches.streams[s], s.ends = true, g.watches.ends
+	if g.watches.resync && !initialEvents { // a held pod ended after the request was let through
+		s.relist <- struct{}{}
+	}
 	g.mu.Unlock()
 	ctx, cancel := context.WithCancel(ctx)
 	reader, writer := io.Pipe()
@@ -83,6 +90,11 @@ func (s *stream) run(ctx context.Context, body io.Reader, to io.Writer) error {
 			all = append(s.takeInjected(), all...)
 		case e := <-s.injected:
 			all = []podwire.Event{e}
+		case <-s.relist:
+			if err := s.write(to, s.takeInjected()); err != nil {
+				return err
+			}
+			return io.EOF
 		case err = <-failed:
 		case <-ctx.Done():
 			err = ctx.Err()
@@ -90,16 +102,23 @@ func (s *stream) run(ctx context.Context, body io.Reader, to io.Writer) error {
 		if err != nil {
 			return err
 		}
-		for _, e := range all {
-			raw, err := e.Encode(s.format)
-			if err != nil {
-				return err
-			}
-			if _, err := to.Write(raw); err != nil {
-				return err
-			}
+		if err := s.write(to, all); err != nil {
+			return err
 		}
 	}
+}
+
+func (s *stream) write(to io.Writer, all []podwire.Event) error {
+	for _, e := range all {
+		raw, err := e.Encode(s.format)
+		if err != nil {
+			return err
+		}
+		if _, err := to.Write(raw); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // takeInjected returns the waiting events of the guard's own. They precede an event of the API server that was edited with what the guard knew then:
@@ -156,7 +175,7 @@ func (s *stream) endInitialEvents(ctx context.Context, e podwire.Event) ([]podwi
 	}
 	s.guard.decideMissing(ctx, s.listed)
 	s.listed = nil
-	s.guard.setResync(false)
+	s.guard.recordListed(s.ends)
 	held, err := s.guard.heldObjects(s.format)
 	if err != nil {
 		return nil, err
@@ -178,6 +197,7 @@ func (s *stream) deleted(ctx context.Context, e podwire.Event) ([]podwire.Event,
 	g.mu.Lock()
 	uids := g.pods.toKubelet
 	change := g.pods.view.Vanish(podhold.PodOf(pod))
+	delete(g.watches.hidden, pod.UID)
 	last, _ := g.pods.view.Get(types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name})
 	g.mu.Unlock()
 	if change == podhold.Hide {
@@ -194,7 +214,9 @@ func (s *stream) deleted(ctx context.Context, e podwire.Event) ([]podwire.Event,
 	return []podwire.Event{e}, nil
 }
 
-// end tells all watches of the kubelet that a held pod is gone. It reports whether the pod was still held.
+// end tells all watches of the kubelet that a held pod is gone. It reports whether the pod was still held. If the guard hid another pod of the name
+// from the kubelet, no event shows that one, and the kubelet must list its pods. An event of the guard's own would not do: it could come after a later
+// one of the API server.
 func (g *Guard) end(p podhold.Pod, why podhold.End) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -209,6 +231,7 @@ func (g *Guard) end(p podhold.Pod, why podhold.End) bool {
 		}
 		s.injected <- podwire.Event{Type: watch.Deleted, Object: raw}
 	}
+	g.watches.recordEnd(p.NamespacedName)
 	g.log.Info("Held pod ended", "pod", p.NamespacedName, "uid", p.UID, "reason", why)
 	g.metrics.ended.WithLabelValues(string(why)).Inc()
 	g.remove(p)
