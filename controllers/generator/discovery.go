@@ -21,11 +21,28 @@ func (k *Kinds) resourceOf(kind schema.GroupKind) (schema.GroupVersionKind, sche
 	if watched := k.watches.of(kind); watched != nil && watched.kind.Version != "" {
 		versions = []string{watched.kind.Version}
 	}
-	mapping, err := k.mapper.RESTMapping(kind, versions...)
+	mapping, err := k.mappingOf(kind, versions...)
 	if err != nil {
 		return schema.GroupVersionKind{}, schema.GroupVersionResource{}, err
 	}
 	return mapping.GroupVersionKind, mapping.Resource, nil
+}
+
+// mappingOf returns the mapping of a kind to its resource. The mapper also knows each kind in lower case, by which a protector whose label a user
+// edited would have another source than the workload.
+func (k *Kinds) mappingOf(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
+	mapping, err := k.mapper.RESTMapping(kind, versions...)
+	if err != nil {
+		return nil, err
+	}
+	served, err := k.mapper.KindFor(mapping.Resource)
+	if err != nil {
+		return nil, err
+	}
+	if served.Kind != kind.Kind {
+		return nil, &meta.NoKindMatchError{GroupKind: kind, SearchedVersions: versions}
+	}
+	return mapping, nil
 }
 
 // checkListable returns nil if objects of a resource may be listed.

@@ -16,6 +16,7 @@ func unidentifications() map[string]func(*v1alpha1.PodProtector) {
 	return map[string]func(*v1alpha1.PodProtector){
 		"the label of the kind removed":   func(got *v1alpha1.PodProtector) { delete(got.Labels, v1alpha1.LabelSourceKind) },
 		"the label of the kind changed":   func(got *v1alpha1.PodProtector) { got.Labels[v1alpha1.LabelSourceKind] = "Deployment" },
+		"the kind in lower case":          func(got *v1alpha1.PodProtector) { got.Labels[v1alpha1.LabelSourceKind] = "rollout" },
 		"the kind in upper case":          func(got *v1alpha1.PodProtector) { got.Labels[v1alpha1.LabelSourceKind] = "ROLLOUT" },
 		"all labels removed":              func(got *v1alpha1.PodProtector) { got.Labels = nil },
 		"all annotations removed":         func(got *v1alpha1.PodProtector) { got.Annotations = nil },

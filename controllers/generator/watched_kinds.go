@@ -25,7 +25,7 @@ func (k *Kinds) watchKind(ctx context.Context, kind schema.GroupVersionKind) err
 	if err := k.watches.watchAuxiliary(crdResource(), func(*metav1.PartialObjectMetadata) { k.watches.notifyChange(metav1.NamespaceAll) }); err != nil {
 		return err
 	}
-	mapping, err := k.mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	mapping, err := k.mappingOf(kind.GroupKind(), kind.Version)
 	if err != nil {
 		k.watches.stopUnserved(kind.GroupKind())
 		return err
