@@ -321,6 +321,11 @@ func (g *Guard) decideMissing(ctx context.Context, listed map[types.UID]bool) {
 func (g *Guard) heldObjects(f podwire.Format) ([][]byte, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	return g.encodeHeld(f)
+}
+
+// encodeHeld is heldObjects of a caller who holds the lock.
+func (g *Guard) encodeHeld(f podwire.Format) ([][]byte, error) {
 	var all [][]byte
 	for _, e := range g.pods.view.Held() {
 		raw, err := g.pods.objects[e.Pod.UID].in(f)

@@ -272,3 +272,35 @@ func TestHeldPodEndsBeforeAnotherOfItsName(t *testing.T) {
 		_ = body.Close()
 	}
 }
+
+// The initial events of a watch end with the pods that are held. The end of one comes before them if it is not among them, and otherwise after it.
+func TestHeldPodEndsAfterTheInitialEventsThatHaveIt(t *testing.T) {
+	const initial = `{"metadata":{"annotations":{"` + metav1.InitialEventsAnnotationKey + `":"true"}}}`
+	for claim, c := range map[string]struct {
+		endsBefore bool
+		want       [2]string
+	}{
+		"it ended before":     {true, [2]string{"DELETED BOOKMARK ", "BOOKMARK "}},
+		"it ended afterwards": {false, [2]string{"ADDED BOOKMARK ", "DELETED BOOKMARK "}},
+	} {
+		f := newAskingFixture(t)
+		s := &stream{guard: f.guard, format: podwire.JSON, listed: map[types.UID]bool{}, injected: make(chan podwire.Event, 1)}
+		f.guard.watches.streams[s] = true
+		for i, bookmark := range []string{initial, `{}`} {
+			if (i == 0) == c.endsBefore && !f.guard.end(f.pod, podhold.EndReleased) {
+				t.Fatal("the pod is not held")
+			}
+			all, err := s.edit(t.Context(), podwire.Event{Type: watch.Bookmark, Object: []byte(bookmark)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := ""
+			for _, e := range all {
+				got += string(e.Type) + " "
+			}
+			if got != c.want[i] {
+				t.Errorf("%s: the kubelet sees %q, want %q", claim, got, c.want[i])
+			}
+		}
+	}
+}

@@ -87,7 +87,6 @@ func (s *stream) run(ctx context.Context, body io.Reader, to io.Writer) error {
 		select {
 		case e := <-events:
 			all, err = s.edit(ctx, e)
-			all = append(s.takeInjected(), all...)
 		case e := <-s.injected:
 			all = []podwire.Event{e}
 		case <-s.relist:
@@ -134,11 +133,18 @@ func (s *stream) takeInjected() (all []podwire.Event) {
 	}
 }
 
-// edit returns what the kubelet sees instead of an event.
+// edit returns what the kubelet sees next, with and instead of an event.
 func (s *stream) edit(ctx context.Context, e podwire.Event) ([]podwire.Event, error) {
-	switch {
-	case e.Type == watch.Bookmark && s.listed != nil:
+	if e.Type == watch.Bookmark && s.listed != nil {
 		return s.endInitialEvents(ctx, e)
+	}
+	all, err := s.editPod(ctx, e)
+	return append(s.takeInjected(), all...), err
+}
+
+// editPod returns what the kubelet sees instead of an event.
+func (s *stream) editPod(ctx context.Context, e podwire.Event) ([]podwire.Event, error) {
+	switch {
 	case !e.IsPod():
 		return []podwire.Event{e}, nil
 	case e.Type == watch.Deleted:
@@ -171,16 +177,18 @@ func (s *stream) endInitialEvents(ctx context.Context, e podwire.Event) ([]podwi
 		return nil, err
 	}
 	if pod.Annotations[metav1.InitialEventsAnnotationKey] != "true" {
-		return []podwire.Event{e}, nil
+		return append(s.takeInjected(), e), nil
 	}
 	s.guard.decideMissing(ctx, s.listed)
 	s.listed = nil
 	s.guard.recordListed(s.ends)
-	held, err := s.guard.heldObjects(s.format)
+	s.guard.mu.Lock()
+	held, err := s.guard.encodeHeld(s.format)
+	all := s.takeInjected() // the ends of pods that are not held any more; those of held ones follow
+	s.guard.mu.Unlock()
 	if err != nil {
 		return nil, err
 	}
-	var all []podwire.Event
 	for _, object := range held {
 		all = append(all, podwire.Event{Type: watch.Added, Object: object})
 	}
