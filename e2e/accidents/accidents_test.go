@@ -3,7 +3,6 @@ package accidents_test
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"testing"
 	"time"
@@ -94,13 +93,12 @@ func TestAccidentsInAFederation(t *testing.T) {
 	r := newReport("federation", s)
 	defer func() { s.Must(r.saveReport()) }()
 	s.installServices()
-	all := os.Getenv("ACCIDENTS_ALL") != ""
 	for _, b := range massAccidents() {
-		if all || b.inFederation {
+		if allAccidents || b.inFederation {
 			r.Accidents[b.name] = s.runAccident(b)
 		}
 	}
-	if all {
+	if allAccidents {
 		r.Accidents["namespace-deleted"] = s.deleteNamespace(r)
 	}
 	r.checkAccidents(s)

@@ -25,12 +25,23 @@ import (
 )
 
 const (
-	namespaces, perNamespace = 5, 10
+	namespaces = 5
 	// replicas is the number of pods of each service. A rollout may make one of them unavailable, so the floor is one less.
 	replicas, floor = 4, 3
 	// policyLabel is the label of the services that a policy protects. The other services have the label that requests protection.
 	policyLabel = "by-policy"
 )
+
+// allAccidents reports whether ACCIDENTS_ALL is set, as by make e2e: all accidents then affect all clusters, and more services.
+var allAccidents = os.Getenv("ACCIDENTS_ALL") != ""
+
+// perNamespace is the number of services of a namespace. Those of all namespaces are several times as many as the decreases that a window permits.
+var perNamespace = func() int {
+	if allAccidents {
+		return 10
+	}
+	return 4
+}()
 
 // service is one of the workloads that an accident affects.
 type service struct{ namespace, name string }
@@ -89,7 +100,7 @@ func (s *fixture) newDeployment(at serviceCluster, of service) *appsv1.Deploymen
 	switch {
 	case !at.isSource:
 		protection = nil
-	case of.name < "service-5":
+	case of.name < fmt.Sprint("service-", perNamespace/2):
 		protection = map[string]string{policyLabel: "true"}
 	}
 	return &appsv1.Deployment{
