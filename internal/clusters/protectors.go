@@ -28,15 +28,16 @@ type Protectors struct {
 	written map[types.NamespacedName]ownWrite
 }
 
-// ownWrite is the last state of a protector that this process stored.
+// ownWrite is the last state of a protector that this process stored, in the incarnation of the core of the mark.
 type ownWrite struct {
 	object *v1alpha1.PodProtector
 	at     time.Time
+	mark   Mark
 }
 
 // ownWriteTTL is how long an own write counts as newer than the watched state. Using a watch that lags further is safe, because the
-// compare-and-swap fails on an old state. The limit is needed because, when the core was restored from an old state, its versions stay
-// lower than those of the own writes for ever.
+// compare-and-swap fails on an old state. The limit is needed because, when the core was restored from an old state and nothing has shown that,
+// its versions stay lower than those of the own writes for ever.
 const ownWriteTTL = 10 * time.Second
 
 // Newest returns a copy of the newest known state of a protector. It reads from memory, unless the cache holds only a stub. An error is
@@ -67,7 +68,7 @@ func (s *Protectors) newestKnown(ctx context.Context, key types.NamespacedName) 
 	if err != nil {
 		return nil, err
 	}
-	if !newer || time.Since(written.at) > ownWriteTTL {
+	if !newer || time.Since(written.at) > ownWriteTTL || !s.RestoreDetector.IsSameIncarnation(written.mark) { // rule 11
 		delete(s.written, key)
 		return cached, nil
 	}
@@ -140,7 +141,7 @@ func (s *Protectors) WriteStatus(ctx context.Context, p *v1alpha1.PodProtector) 
 		s.written = map[types.NamespacedName]ownWrite{}
 	}
 	s.forgetOldWrites()
-	s.written[client.ObjectKeyFromObject(p)] = ownWrite{object: p.DeepCopy(), at: time.Now()}
+	s.written[client.ObjectKeyFromObject(p)] = ownWrite{object: p.DeepCopy(), at: time.Now(), mark: mark}
 	return nil
 }
 

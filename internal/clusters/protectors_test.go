@@ -101,6 +101,19 @@ func TestNewestIsOwnWriteUntilCacheHasIt(t *testing.T) {
 	wantNewest(t, s, 3)
 }
 
+// A restore gives a protector a version below that of the own write, and may have undone its last spec (simulation, 1800413): nobody can rely on what the
+// lost incarnation had (rule 11).
+func TestNewestIsNoOwnWriteOfALostIncarnation(t *testing.T) {
+	s, _, _ := newProtectors(t)
+	s.RestoreDetector = &clusters.RestoreDetector{}
+	ownWrite(t, s, 1)
+	wantNewest(t, s, 1)
+	if s.RestoreDetector.Observe(s.RestoreDetector.Mark(), "1") {
+		t.Fatal("the restore was not detected")
+	}
+	wantNewest(t, s, 0)
+}
+
 func TestNewestIsACopy(t *testing.T) {
 	s, _, _ := newProtectors(t)
 	for _, known := range []string{"from the cache", "of our own"} {
