@@ -101,7 +101,7 @@ func TestNewestIsOwnWriteUntilCacheHasIt(t *testing.T) {
 	wantNewest(t, s, 3)
 }
 
-// A restore gives a protector a version below that of the own write, and may have undone its last spec (simulation, 1800413): nobody can rely on what the
+// A restore gives a protector a version below that of the own write, and may have undone its last spec (simulation, 1800413). No process relies on what the
 // lost incarnation had (rule 11).
 func TestNewestIsNoOwnWriteOfALostIncarnation(t *testing.T) {
 	s, _, _ := newProtectors(t)
