@@ -188,6 +188,10 @@ func (p *protection) create(
 		return outdated, nil
 	}
 	if protector != nil {
+		if result, err := p.checkNames(ref, source, []*v1alpha1.PodProtector{protector}, []policy.Protector{wanted}); err != nil {
+			p.retries.retryAfter(ref, clusters.RecheckInterval) // no event maps another client's protector to a kind that is not built in
+			return result, err
+		}
 		if belongs, err := p.kinds.belongs(ctx, protector, ref); err != nil || !belongs {
 			return outdated, err
 		}

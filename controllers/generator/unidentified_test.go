@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -23,6 +24,24 @@ func unidentifications() map[string]func(*v1alpha1.PodProtector) {
 		"all labels, annotations removed": func(got *v1alpha1.PodProtector) { got.Labels, got.Annotations = nil, nil },
 		"another name":                    func(got *v1alpha1.PodProtector) { got.Annotations[v1alpha1.AnnotationSourceName] = "shop" },
 		"another group":                   func(got *v1alpha1.PodProtector) { got.Annotations[v1alpha1.AnnotationSourceAPIVersion] = "apps/v1" },
+	}
+}
+
+// The name of the protector of a kind that is not built in may be that of another client's.
+func TestForeignProtectorWithTheNameForACustomKindIsReported(t *testing.T) {
+	p := newFixture(t)
+	p.installCRD("rollouts")
+	p.startAs(p.account(p.rulesFor("rollouts.argoproj.io")))
+	theirs := &v1alpha1.PodProtector{
+		ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: rolloutProtector},
+		Spec:       v1alpha1.PodProtectorSpec{Selector: &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "mine"}}, MinAvailable: v1alpha1.Pods(3)},
+	}
+	p.create(theirs)
+	p.create(p.policyForKinds("", rolloutKind()))
+	p.create(p.rollout("10"))
+	p.waitForEvent("Rollout/web Warning NameTaken: The generator did not create PodProtector " + rolloutProtector)
+	if got := p.waitForProtector(rolloutProtector, "it exists", hasFloor(3)); got.UID != theirs.UID || len(got.Finalizers) > 0 {
+		t.Errorf("the protector was changed:\n%s", dump(got))
 	}
 }
 
