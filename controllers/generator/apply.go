@@ -150,3 +150,16 @@ func ownedSpec(wanted policy.Protector) (map[string]any, error) {
 	}
 	return spec, nil
 }
+
+// identify gives a version of a protector the labels and annotations of wanted that identify its source.
+func (a *applier) identify(ctx context.Context, protector *v1alpha1.PodProtector, wanted policy.Protector) error {
+	identified := protector.DeepCopy()
+	metav1.SetMetaDataLabel(&identified.ObjectMeta, v1alpha1.LabelSourceKind, wanted.Object.Labels[v1alpha1.LabelSourceKind])
+	for _, key := range []string{v1alpha1.AnnotationSourceAPIVersion, v1alpha1.AnnotationSourceName, v1alpha1.AnnotationSourcePart} {
+		if value, ok := wanted.Object.Annotations[key]; ok {
+			metav1.SetMetaDataAnnotation(&identified.ObjectMeta, key, value)
+		}
+	}
+	patch := client.MergeFromWithOptions(protector, client.MergeFromWithOptimisticLock{})
+	return a.client.Patch(ctx, identified, patch, client.FieldOwner(Name))
+}

@@ -192,10 +192,11 @@ func (p *protection) create(
 			p.retries.retryAfter(ref, clusters.RecheckInterval) // no event maps another client's protector to a kind that is not built in
 			return result, err
 		}
-		if belongs, err := p.kinds.belongs(ctx, protector, ref); err != nil || !belongs {
+		// What is wanted was decided without the protector, so it only gets back what identifies its source. An event follows.
+		if belongs, err := p.kinds.belongs(ctx, protector, ref); err != nil || !belongs || policy.BelongsTo(protector, ref) {
 			return outdated, err
 		}
-		return p.ensureProtector(ctx, ref, source, protector, wanted, choice)
+		return outdated, p.applier.identify(ctx, protector, wanted)
 	}
 	p.markPossiblyRestored(source, wanted.Object)
 	if err := p.applier.create(ctx, wanted); isInvalidSpec(err) {

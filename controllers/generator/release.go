@@ -103,7 +103,8 @@ func (r *releaser) release(
 	if err != nil {
 		return "", fmt.Errorf("get the PodProtectors from the API server: %w", err)
 	}
-	if err := r.checkRelease(ctx, ref, protectors, live); errors.Is(err, errOutdated) {
+	cause, err = r.checkRelease(ctx, ref, protectors, live, cause)
+	if errors.Is(err, errOutdated) {
 		return outdated, nil
 	} else if err != nil {
 		return "", err
@@ -134,28 +135,33 @@ func (r *releaser) release(
 	return released, nil
 }
 
-// checkRelease returns errOutdated if the source is not to be released, by what the API server returns, or if one of its protectors vanished.
-func (r *releaser) checkRelease(ctx context.Context, ref policy.Ref, cached, live []*v1alpha1.PodProtector) error {
+// checkRelease returns errOutdated if the source is not to be released, by what the API server returns, or if one of its protectors vanished. Otherwise
+// it returns the cause. For a source that exists, that is the one by what the API server returns: a cache that does not have the protectors yet does not
+// show that the deletion of their policy is the cause, which may be part of a cascade.
+func (r *releaser) checkRelease(
+	ctx context.Context, ref policy.Ref, cached, live []*v1alpha1.PodProtector, cause releaseCause,
+) (releaseCause, error) {
 	// Rule 11: the cache may show a deletion that never happened, because the core may have been restored to a state before it.
 	current, err := r.kinds.getLive(ctx, ref)
 	if err != nil {
-		return fmt.Errorf("get the %s from the API server: %w", ref.Kind, err)
+		return cause, fmt.Errorf("get the %s from the API server: %w", ref.Kind, err)
 	}
 	if current != nil && current.GetDeletionTimestamp() == nil {
 		choice, err := r.policies.chooseFrom(ctx, r.live, ref, current, lastOrigin(live))
 		if err != nil {
-			return err
+			return cause, err
 		}
 		if choice.Verdict != policy.Release {
-			return errOutdated
+			return cause, errOutdated
 		}
+		cause = optedOutCause(ref, choice)
 	}
 	for _, protector := range cached {
 		if findByName(live, protector.Name) == nil && clusters.WasLost(protector) {
-			return errOutdated // rule 10: the keeper recreates it
+			return cause, errOutdated // rule 10: the keeper recreates it
 		}
 	}
-	return nil
+	return cause, nil
 }
 
 // isHeldInCache reports whether the cache shows on all held protectors why they are held (rule 10). The keeper recreates a protector that

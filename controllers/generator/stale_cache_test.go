@@ -12,12 +12,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	metadatafake "k8s.io/client-go/metadata/fake"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	core "github.com/breakwater-k8s/breakwater/internal/core/brake"
 	"github.com/breakwater-k8s/breakwater/internal/core/policy"
 )
 
@@ -112,6 +114,46 @@ func TestReconcileRequeuesOnOutdatedCache(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A cache that does not show a protector yet hides that the deletion of its policy releases it, which may be part of a cascade (simulation, 1804089).
+func TestReleaseWithoutCachedProtectorNamesDeletedPolicy(t *testing.T) {
+	web, protector := newWebWithProtector(t)
+	web.Labels = map[string]string{"rule": "true"}
+	rule := markTerminating(&v1alpha1.ProtectionPolicy{ObjectMeta: metav1.ObjectMeta{
+		Namespace: webRef.Namespace, Name: "rule", Finalizers: []string{v1alpha1.FinalizerSource},
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "release", UID: "3"}},
+	}})
+	rule.Spec.Workloads.Selector = &v1alpha1.PodSelector{MatchLabels: web.Labels}
+	rule.Spec.TargetRemovalPolicy = v1alpha1.TargetRemovalRelease
+	protector.Annotations[v1alpha1.AnnotationPolicy], protector.Annotations[v1alpha1.AnnotationPolicyRule] = "ProtectionPolicy/rule", "{}"
+	d, brake := newStaleDependencies(t, []client.Object{web, rule}, []client.Object{web, rule, protector}), &causeBrake{}
+	d.brake = brake
+	scheme := metadatafake.NewTestScheme()
+	if err := metav1.AddMetaToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	d.kinds.Metadata = metadatafake.NewSimpleMetadataClient(scheme, &metav1.PartialObjectMetadata{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition"},
+		ObjectMeta: metav1.ObjectMeta{Name: "protectionpolicies.breakwater.dev"},
+	})
+	if got, err := newReconciler(d).reconcileProtectors(t.Context(), webRef, web, nil); err != nil || got != decreaseHeld {
+		t.Errorf("reconcileProtectors() = %q, %v, want %q", got, err, decreaseHeld)
+	}
+	if len(brake.deleted) != 1 || brake.deleted[0] == nil || len(brake.deleted[0].GetOwnerReferences()) != 1 {
+		t.Errorf("the brake was asked about the deletions of %v, want that of the policy with its owner", brake.deleted)
+	}
+}
+
+// causeBrake holds all decreases, and records the objects whose deletions cause them.
+type causeBrake struct {
+	holdingBrake
+	deleted []metav1.Object
+}
+
+func (b *causeBrake) Decide(_ context.Context, request core.Request) (core.Answer, error) {
+	b.deleted = append(b.deleted, request.Deleted)
+	return core.Answer{Verdict: core.Held}, nil
 }
 
 // The record that the core lost may have been that of a cascade, which is not granted without a confirmation.
