@@ -35,6 +35,8 @@ type PolicyReconciler struct {
 	Live   client.Reader
 	Kinds  *Kinds
 	Events events.EventRecorder
+	// Losses are the protectors that vanished; nil without a keeper.
+	Losses Losses
 	// Now is the clock.
 	Now func() time.Time
 }
@@ -146,7 +148,8 @@ func (r *PolicyReconciler) getLiveTerminating(ctx context.Context, object client
 	return live, nil
 }
 
-// countDependents counts the protectors that still belong to a policy. If the cache shows none, it reads from the API server, page by page.
+// countDependents counts the protectors that still belong to a policy. If the cache shows none, it reads from the API server, page by page, and then
+// counts one that vanished: it would be recreated as one whose policy no longer exists, although the generator has not recorded its deletion.
 func (r *PolicyReconciler) countDependents(ctx context.Context, policy *policy.Policy) (int, error) {
 	var cached v1alpha1.PodProtectorList
 	err := r.Client.List(ctx, &cached, client.InNamespace(policy.Namespace), client.MatchingFields{policyIndex: policy.String()})
@@ -163,6 +166,15 @@ func (r *PolicyReconciler) countDependents(ctx context.Context, policy *policy.P
 			return 0, fmt.Errorf("list PodProtectors from the API server: %w", err)
 		}
 		count, next = count+countDependentsIn(list.Items, policy), list.Continue
+	}
+	if count > 0 || r.Losses == nil {
+		return count, nil
+	}
+	_, isLost := r.Losses.Find(func(last *v1alpha1.PodProtector) bool {
+		return (policy.Namespace == "" || policy.Namespace == last.Namespace) && dependsOnPolicy(last, policy)
+	})
+	if isLost {
+		count = 1
 	}
 	return count, nil
 }

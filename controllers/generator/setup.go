@@ -85,7 +85,7 @@ func Setup(ctx context.Context, mgr manager.Manager, options Options) error {
 	if err := r.setup(ctx, mgr, options); err != nil {
 		return err
 	}
-	policies := &PolicyReconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Kinds: kinds, Events: recorder, Now: time.Now}
+	policies := &PolicyReconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Kinds: kinds, Events: recorder, Losses: options.Losses, Now: time.Now}
 	if err := policies.setup(mgr, options.Slots); err != nil {
 		return err
 	}

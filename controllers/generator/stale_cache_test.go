@@ -145,6 +145,24 @@ func TestReleaseWithoutCachedProtectorNamesDeletedPolicy(t *testing.T) {
 	}
 }
 
+// The deletion of a policy waits for a protector that vanished and is about to be recreated (simulation, 1804089).
+func TestVanishedProtectorDependsOnItsPolicy(t *testing.T) {
+	for claim, c := range map[string]struct {
+		policy string
+		want   int
+	}{"of this policy": {"ProtectionPolicy/rule", 1}, "of another policy": {"ProtectionPolicy/other", 0}, "of a label": {"", 0}} {
+		_, last := newWebWithProtector(t)
+		last.Annotations[v1alpha1.AnnotationPolicy], last.Annotations[v1alpha1.AnnotationPolicyRule] = c.policy, "{}"
+		d := newStaleDependencies(t, nil, nil)
+		cache := fake.NewClientBuilder().WithScheme(clusters.Scheme()).WithIndex(&v1alpha1.PodProtector{}, policyIndex, indexPolicy).Build()
+		r := &PolicyReconciler{Client: cache, Live: d.live, Losses: &fakeLosses{last: last}}
+		rule := policy.NewPolicy(&v1alpha1.ProtectionPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: webRef.Namespace, Name: "rule"}})
+		if got, err := r.countDependents(t.Context(), rule); err != nil || got != c.want {
+			t.Errorf("a lost protector %s: countDependents() = %d, %v, want %d", claim, got, err, c.want)
+		}
+	}
+}
+
 // causeBrake holds all decreases, and records the objects whose deletions cause them.
 type causeBrake struct {
 	holdingBrake
