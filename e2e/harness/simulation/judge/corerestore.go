@@ -121,6 +121,11 @@ func (w *watchedProtector) isLostInRestore(hash quota.UIDHash, requestedAt time.
 	return w.lostReservations[hash] && !requestedAt.After(w.lastRestore)
 }
 
+// wasAdmittedBeforeRestore reports whether a removal was admitted before the last restore of the core.
+func (w *watchedProtector) wasAdmittedBeforeRestore(r *Removal) bool {
+	return r.latestReview != nil && !r.latestReview.at.After(w.lastRestore)
+}
+
 // podEnding is the last state of a pod before its end, and the version and the time of its end.
 type podEnding struct {
 	podState

@@ -79,8 +79,11 @@ func (j *reservationJudge) judgeReservations(w *watchedProtector, cell, before *
 func (j *reservationJudge) judgeDecision(w *watchedProtector, cell *v1alpha1.PodProtectorCell, hash quota.UIDHash, isRenewed bool, forced int,
 	e *apiserver.Event) {
 	decided := j.history.newDecision(w)
-	if earlier, known := w.reservations.decisions[hash]; known && isRenewed {
-		decided.firstCharge = earlier.firstCharge
+	switch earlier, known := w.reservations.decisions[hash]; {
+	case known && isRenewed:
+		decided.firstCharge, decided.lost = earlier.firstCharge, earlier.lost
+	case known && w.lostReservations[hash] && !earlier.at.After(w.lastRestore):
+		decided.lost = &earlier
 	}
 	by, _ := writingProcess(e)
 	decided.isBlindToRestore = j.history.isRestoreUndetectable(w, j.history.processStarts[by])

@@ -55,6 +55,18 @@ func (h *judgeFixture) admitTwice(between func()) {
 	h.applyRemoval(second)
 }
 
+// raiseByRestore admits the removals of pods a and b under a floor of 1, restores the core to when it had a higher one, and reserves another removal of a.
+// It returns both removals of a. That of b has taken effect.
+func (h *judgeFixture) raiseByRestore() (first, second *Removal) {
+	version := h.core.Version()
+	h.setFloor(1)
+	first, other := h.reserve(h.beginRemoval("a")), h.reserve(h.beginRemoval("b"))
+	h.restoreCore(version)
+	second = h.reserve(h.beginRemoval("a"))
+	h.applyRemoval(other)
+	return first, second
+}
+
 // writeCountIn assigns the counts to a leadership that began at a version of the core.
 func (h *judgeFixture) writeCountIn(leadership uint64) {
 	h.updateProtector("aggregator-0@core-0", func(p *v1alpha1.PodProtector) { p.Status.Cells[0].Aggregation.TermVersion = uintText(leadership) })
@@ -65,6 +77,14 @@ func TestTheJudgeExcusesNoMoreOfRestores(t *testing.T) {
 	const overAdmission, dropped, unreserved = "over-admission", "dropped the reservation", "holds no reservation"
 	exempt := &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "other"}}
 	checkJudge(t, map[string]judgeCase{
+		"a removal that a floor allowed which a restore has raised, although its pod is reserved again": {2, 3, func(h *judgeFixture) {
+			first, _ := h.raiseByRestore()
+			h.applyRemoval(first)
+		}, ""},
+		"a removal of after the restore": {2, 3, func(h *judgeFixture) {
+			_, second := h.raiseByRestore()
+			h.applyRemoval(second)
+		}, overAdmission},
 		"a pod that a restore of the cell took after the decision": {3, 3, func(h *judgeFixture) {
 			version := h.cell.Version()
 			h.createPod(true)

@@ -37,6 +37,9 @@ type decision struct {
 	snapshots map[string]observedVersion
 	// firstCharge is the first of the decisions on the reservation, if it was renewed.
 	firstCharge charge
+	// lost is the decision on an earlier reservation of the pod that a restore of the core has lost; nil if there is none. A removal that was admitted
+	// by that one may take effect after the pod was reserved again for another removal.
+	lost *decision
 }
 
 // charge is when a removal was charged, and by which snapshots.
