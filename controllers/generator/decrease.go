@@ -192,8 +192,9 @@ func (l *decreaseLimiter) checkSource(ctx context.Context, ref policy.Ref, sourc
 	return nil
 }
 
-// checkPolicy returns errOutdated if the policies are no longer as the cache shows them: a rule that a user has changed since is no evidence of intent
-// (rule 13). The protector was read from the API server.
+// checkPolicy returns errOutdated if the policies, or that of the protector, are no longer as the cache shows them: a rule that a user has changed since
+// is no evidence of intent (rule 13), and the deletion of another policy than the choice was made for may be part of a cascade. The protector was read
+// from the API server.
 func (l *decreaseLimiter) checkPolicy(
 	ctx context.Context, ref policy.Ref, source client.Object, protector *v1alpha1.PodProtector, choice policy.Choice,
 ) error {
@@ -205,7 +206,7 @@ func (l *decreaseLimiter) checkPolicy(
 	if err != nil {
 		return err
 	}
-	if current.Verdict != choice.Verdict || !equality.Semantic.DeepEqual(current.Origin, choice.Origin) {
+	if current.Verdict != choice.Verdict || !equality.Semantic.DeepEqual(current.Origin, choice.Origin) || (current.Deleted == nil) != (choice.Deleted == nil) {
 		return errOutdated
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/metadata"
 	metadatafake "k8s.io/client-go/metadata/fake"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -120,23 +121,10 @@ func TestReconcileRequeuesOnOutdatedCache(t *testing.T) {
 func TestReleaseWithoutCachedProtectorNamesDeletedPolicy(t *testing.T) {
 	web, protector := newWebWithProtector(t)
 	web.Labels = map[string]string{"rule": "true"}
-	rule := markTerminating(&v1alpha1.ProtectionPolicy{ObjectMeta: metav1.ObjectMeta{
-		Namespace: webRef.Namespace, Name: "rule", Finalizers: []string{v1alpha1.FinalizerSource},
-		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "release", UID: "3"}},
-	}})
-	rule.Spec.Workloads.Selector = &v1alpha1.PodSelector{MatchLabels: web.Labels}
-	rule.Spec.TargetRemovalPolicy = v1alpha1.TargetRemovalRelease
+	rule := ruleDeletedWithItsOwner()
 	protector.Annotations[v1alpha1.AnnotationPolicy], protector.Annotations[v1alpha1.AnnotationPolicyRule] = "ProtectionPolicy/rule", "{}"
 	d, brake := newStaleDependencies(t, []client.Object{web, rule}, []client.Object{web, rule, protector}), &causeBrake{}
-	d.brake = brake
-	scheme := metadatafake.NewTestScheme()
-	if err := metav1.AddMetaToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
-	d.kinds.Metadata = metadatafake.NewSimpleMetadataClient(scheme, &metav1.PartialObjectMetadata{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition"},
-		ObjectMeta: metav1.ObjectMeta{Name: "protectionpolicies.breakwater.dev"},
-	})
+	d.brake, d.kinds.Metadata = brake, existingDefinition(t)
 	if got, err := newReconciler(d).reconcileProtectors(t.Context(), webRef, web, nil); err != nil || got != decreaseHeld {
 		t.Errorf("reconcileProtectors() = %q, %v, want %q", got, err, decreaseHeld)
 	}
@@ -160,6 +148,52 @@ func TestVanishedProtectorDependsOnItsPolicy(t *testing.T) {
 		if got, err := r.countDependents(t.Context(), rule); err != nil || got != c.want {
 			t.Errorf("a lost protector %s: countDependents() = %d, %v, want %d", claim, got, err, c.want)
 		}
+	}
+}
+
+// ruleDeletedWithItsOwner returns a policy for workloads with the label rule, which is being deleted as the garbage collector does.
+func ruleDeletedWithItsOwner() *v1alpha1.ProtectionPolicy {
+	rule := markTerminating(&v1alpha1.ProtectionPolicy{ObjectMeta: metav1.ObjectMeta{
+		Namespace: webRef.Namespace, Name: "rule", Finalizers: []string{v1alpha1.FinalizerSource},
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "release", UID: "3"}},
+	}})
+	rule.Spec.Workloads.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"rule": "true"}}
+	rule.Spec.TargetRemovalPolicy = v1alpha1.TargetRemovalRelease
+	return rule
+}
+
+// existingDefinition returns an API server that has the CustomResourceDefinition of ruleDeletedWithItsOwner.
+func existingDefinition(t *testing.T) metadata.Interface {
+	t.Helper()
+	scheme := metadatafake.NewTestScheme()
+	if err := metav1.AddMetaToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	return metadatafake.NewSimpleMetadataClient(scheme, &metav1.PartialObjectMetadata{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition"},
+		ObjectMeta: metav1.ObjectMeta{Name: "protectionpolicies.breakwater.dev"},
+	})
+}
+
+// Nor does a cache that shows the protector as it was before the policy applied.
+func TestDecreaseWaitsForCacheToShowThePolicy(t *testing.T) {
+	web, shown := newWebWithProtector(t)
+	web.Labels["rule"] = "true"
+	stored := shown.DeepCopy()
+	stored.Spec.MinAvailable = v1alpha1.Pods(100)
+	stored.Annotations[v1alpha1.AnnotationPolicy], stored.Annotations[v1alpha1.AnnotationPolicyRule] = "ProtectionPolicy/rule", "{}"
+	shown.Spec.MinAvailable = v1alpha1.Pods(6) // so that there is something to change
+	rule := ruleDeletedWithItsOwner()
+	d, brake := newStaleDependencies(t, []client.Object{web, rule, shown}, []client.Object{web, rule, stored}), &causeBrake{}
+	d.brake, d.kinds.Metadata = brake, existingDefinition(t)
+	for _, err := range []error{d.live.Get(t.Context(), webRef.Key(), web), d.client.Get(t.Context(), client.ObjectKeyFromObject(shown), shown)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := newReconciler(d).reconcileProtectors(t.Context(), webRef, web, []*v1alpha1.PodProtector{shown})
+	if err != nil || got != outdated || len(brake.deleted) > 0 {
+		t.Errorf("reconcileProtectors() = %q, %v, and the brake got %d requests; want %q and none", got, err, len(brake.deleted), outdated)
 	}
 }
 

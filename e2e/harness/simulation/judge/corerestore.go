@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -121,9 +122,13 @@ func (w *watchedProtector) isLostInRestore(hash quota.UIDHash, requestedAt time.
 	return w.lostReservations[hash] && !requestedAt.After(w.lastRestore)
 }
 
-// wasAdmittedBeforeRestore reports whether a removal was admitted before the last restore of the core.
-func (w *watchedProtector) wasAdmittedBeforeRestore(r *Removal) bool {
-	return r.latestReview != nil && !r.latestReview.at.After(w.lastRestore)
+// decisionOn returns the decision on the reservation of a pod by which a removal of it was admitted.
+func (w *watchedProtector) decisionOn(r *Removal, pod types.UID) (d decision, reserved bool) {
+	d, reserved = w.reservations.decisions[quota.HashUID(pod)]
+	if d.lost != nil && r.latestReview != nil && !r.latestReview.at.After(w.lastRestore) {
+		d = *d.lost
+	}
+	return d, reserved
 }
 
 // podEnding is the last state of a pod before its end, and the version and the time of its end.

@@ -83,10 +83,7 @@ func (j *effectJudge) judgeEffect(w *watchedProtector, r *Removal, cellID string
 	if !before.isAvailable(w, now) {
 		return
 	}
-	decided, reserved := w.reservations.decisions[quota.HashUID(line.uid)]
-	if decided.lost != nil && w.wasAdmittedBeforeRestore(r) {
-		decided = *decided.lost
-	}
+	decided, reserved := w.decisionOn(r, line.uid)
 	charged := r.Reviewed != nil && j.history.wasCharged(w, r, line.states[:len(line.states)-1])
 	floor := w.floors.forDecision(decided.floor, decided.position)
 	available := 0
