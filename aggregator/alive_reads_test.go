@@ -106,6 +106,20 @@ func TestAvailablePodCountsAfterFailedLiveRead(t *testing.T) {
 	w.wantCounted(t, 3, "after the next live read")
 }
 
+// A restored cell has the pod of before it became ready (simulation, scope seed 1803043).
+func TestRestoredPodIsNotSeenAliveInItsLaterState(t *testing.T) {
+	w := newYoungPods(t)
+	w.clock = w.clock.Add(agedMinReady)
+	live := w.readLive("")
+	for hash, p := range live.Pods {
+		p.Version--
+		live.Pods[hash] = p
+	}
+	w.leader.snapshot.RecordAlive(&live, w.leader.snapshot.SinceCreation())
+	w.broken = errors.New("unreachable")
+	w.wantCounted(t, 1, "after a live read of earlier versions")
+}
+
 // A pod that was seen while the clock was ahead has not been seen since it became available.
 func TestPodMustBeSeenAgainAfterClockSetBack(t *testing.T) {
 	w := newYoungPods(t)

@@ -28,12 +28,13 @@ const (
 // SinceCreation returns the time since the snapshot was created, on the monotonic clock. It is never 0.
 func (s *Snapshot) SinceCreation() time.Duration { return s.monotonic().Sub(s.createdAt) + 1 }
 
-// RecordAlive records which pods were shown alive by a live read that began at the time began of SinceCreation.
+// RecordAlive records which pods were shown alive by a live read that began at the time began of SinceCreation. A pod of an earlier version than that of
+// the snapshot is one of a cell that was restored: it has not become ready as the snapshot shows.
 func (s *Snapshot) RecordAlive(live *LiveRead, began time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for hash := range live.Pods {
-		if p := s.pods.byHash[hash]; p != nil && live.isAlive(hash) {
+		if p := s.pods.byHash[hash]; p != nil && live.isAlive(hash) && live.Pods[hash].Version >= p.version {
 			p.seenAlive = max(p.seenAlive, began)
 		}
 	}

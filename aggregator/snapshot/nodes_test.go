@@ -200,7 +200,7 @@ func (w *nodeModel) change() map[string]func(*rapid.T) {
 			live := LiveRead{Pods: map[quota.UIDHash]LivePod{}}
 			for range rapid.IntRange(1, 4).Draw(t, "pods") {
 				p := drawPod(t, w.pods, "alive")
-				live.Pods[quota.HashUID(p.UID)], w.seen[p.UID] = LivePod{}, w.clock
+				live.Pods[quota.HashUID(p.UID)], w.seen[p.UID] = LivePod{Version: PodVersion(p.ResourceVersion)}, w.clock
 			}
 			w.snapshot.RecordAlive(&live, w.snapshot.SinceCreation())
 		},
