@@ -107,3 +107,14 @@ func lastOrigin(protectors []*v1alpha1.PodProtector) *policy.Origin {
 	}
 	return last
 }
+
+// candidate returns the properties of a source that policies use.
+func (k *Kinds) candidate(ctx context.Context, ref policy.Ref, source client.Object, policies []*policy.Policy) (policy.Candidate, error) {
+	c := policy.Candidate{Ref: ref, Labels: source.GetLabels()}
+	if !slices.ContainsFunc(policies, func(p *policy.Policy) bool { return p.Namespaces != nil }) {
+		return c, nil
+	}
+	var err error
+	c.NamespaceLabels, err = k.watches.namespaceLabels(ctx, ref.Namespace)
+	return c, err
+}

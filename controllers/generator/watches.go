@@ -3,6 +3,7 @@ package generator
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -196,4 +198,38 @@ func (r *retries) retryAfter(ref policy.Ref, delay time.Duration) {
 	if r.queue != nil && delay > 0 {
 		r.queue.AddAfter(ref, delay)
 	}
+}
+
+// watchNamespaces starts to watch the labels of namespaces.
+func (k *Kinds) watchNamespaces() error {
+	return k.watches.watchAuxiliary(namespaceResource(), func(namespace *metav1.PartialObjectMetadata) {
+		ctx := k.watches.ctx
+		_ = k.forEachSource(ctx, namespace.Name, k.watchedKinds(), func(ref policy.Ref, _ client.Object) error {
+			k.watches.enqueue(ref, 0)
+			return nil
+		})
+		k.watches.notifyChange(namespace.Name)
+	})
+}
+
+// namespaceLabels returns the labels of a namespace, from its watch or else from the API server.
+func (w *kindWatches) namespaceLabels(ctx context.Context, namespace string) (map[string]string, error) {
+	w.mu.Lock()
+	watched := w.auxiliary[namespaceResource()]
+	w.mu.Unlock()
+	if watched != nil && watched.informer.HasSynced() {
+		stored, exists, _ := watched.informer.GetStore().GetByKey(namespace)
+		if object, ok := stored.(*metav1.PartialObjectMetadata); exists && ok {
+			return object.Labels, nil
+		}
+	}
+	object, err := w.metadata.Resource(namespaceResource()).Get(ctx, namespace, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("get the labels of namespace %s: %w", namespace, err)
+	}
+	return object.Labels, nil
+}
+
+func namespaceResource() schema.GroupVersionResource {
+	return schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 }
