@@ -142,16 +142,17 @@ func TestProtectorOfAnotherOwnerIsNotTakenOver(t *testing.T) {
 		claim  string
 		change func(*v1alpha1.PodProtector)
 		source *unstructured.Unstructured
+		want   outcome
 	}{
-		{"another source has the name", none, other},
-		{"the labels of the other source's protector were removed", unlabeled, other},
-		{"and the annotations", func(got *v1alpha1.PodProtector) { got.Annotations = nil }, other},
-		{"it is not generated", func(got *v1alpha1.PodProtector) { got.Finalizers = nil }, web},
+		{"another source has the name", none, other, outdated},
+		{"the labels of the other source's protector were removed", unlabeled, other, outdated},
+		{"and the annotations", func(got *v1alpha1.PodProtector) { got.Annotations = nil }, other, outdated},
+		{"it is not generated", func(got *v1alpha1.PodProtector) { got.Finalizers = nil }, web, nameTaken},
 	} {
 		edit(p, front, c.change)
 		ref := policy.Ref{Group: "example.com", Kind: "Bundle", Namespace: p.namespace, Name: c.source.GetName()}
-		if got, err := p.reconciler(nil).reconcileProtectors(t.Context(), ref, c.source, nil); err != nil || got != outdated {
-			t.Errorf("%s: reconcileProtectors() = %q, %v, want %q", c.claim, got, err, outdated)
+		if got, err := p.reconciler(nil).reconcileProtectors(t.Context(), ref, c.source, nil); (err != nil) != (c.want == nameTaken) || got != c.want {
+			t.Errorf("%s: reconcileProtectors() = %q, %v, want %q", c.claim, got, err, c.want)
 		}
 		got := p.waitForProtector(front.Name, "the PodProtector exists", func(*v1alpha1.PodProtector) bool { return true })
 		if got.ResourceVersion != front.ResourceVersion {
