@@ -69,6 +69,10 @@ func ChildCPUTimes() map[string]time.Duration {
 	})
 }
 
+// APIServerCPU returns the CPU time that the API servers of the test's own control planes have used so far. A scrape of their metrics would add as much
+// as a dozen writes.
+func APIServerCPU() time.Duration { return ChildCPUTimes()["kube-apiserver"] }
+
 // CPUTimes returns the CPU time that all processes have used so far, summed by the result of call. call gets a process's parent and
 // the content of its file in /proc; "" leaves the process out.
 func CPUTimes(file string, call func(parent int, content string) string) map[string]time.Duration {

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
-	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/measure"
 )
 
 // BenchmarkStatusPatch measures the CPU time of the API server for a patch of a pod's status as kubelets send it, in a namespace that the
@@ -28,7 +28,7 @@ func BenchmarkStatusPatch(b *testing.B) {
 	guarded.register(register.Endpoint{URL: "https://127.0.0.1:1", CABundle: newAuthority(b).pem()})
 	guarded.awaitConfiguration(func(err error) bool { return err != nil })
 	patch := func(l *fixture, pod *corev1.Pod) (cpuSeconds float64) {
-		before := testplane.CPUSeconds(b, l.config)
+		before := measure.APIServerCPU()
 		for i := range patches {
 			status := fmt.Sprintf(`{"metadata":{"uid":%q},"status":{"observedGeneration":1,"conditions":[{"type":"Ready","status":%q},{"type":"ContainersReady","status":%[2]q}],`+
 				`"containerStatuses":[{"name":"web","ready":%t,"restartCount":%d,"image":"web","imageID":"web","state":{"running":{}}}]}}`,
@@ -37,7 +37,7 @@ func BenchmarkStatusPatch(b *testing.B) {
 				b.Fatal(err)
 			}
 		}
-		return testplane.CPUSeconds(b, l.config) - before
+		return (measure.APIServerCPU() - before).Seconds()
 	}
 	pods := map[*fixture]*corev1.Pod{guarded: guarded.pod("web-0", ordinaryPod), free: free.pod("web-0", ordinaryPod)}
 	for _, l := range []*fixture{guarded, free} {
