@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 )
@@ -117,11 +118,14 @@ func (g *Growth) Err() error {
 	return errors.Join(all...)
 }
 
-// Table writes the figures as a table.
+// Table writes the figures as a table, without the numbers of keys that did not change.
 func (g *Growth) Table(out io.Writer) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintf(table, "soak of %.0f minutes\tof\tfirst third\tlast third\tgrowth\n", g.Minutes)
 	for _, f := range g.Figures {
+		if strings.HasPrefix(f.Kind, keysKind) && f.First == f.Last {
+			continue
+		}
 		_, _ = fmt.Fprintf(table, "%s\t%s\t%.1f\t%.1f\t%+.1f %%\n", f.Kind, f.Of, f.First, f.Last, f.Percent)
 	}
 	return table.Flush()

@@ -43,3 +43,17 @@ func TestGrowthComparesThirdsAfterTheWarmUp(t *testing.T) {
 		t.Errorf("growth without samples: %+v", empty)
 	}
 }
+
+func TestResourceOfKey(t *testing.T) {
+	for key, want := range map[string]string{
+		"/registry/pods/shop/web-0":                            "pods",
+		"/registry/services/specs/shop/web":                    "services",
+		"/registry/breakwater.dev/podprotectors/shop/web":      "podprotectors.breakwater.dev",
+		"/registry/apiregistration.k8s.io/apiservices/v1.apps": "apiservices.apiregistration.k8s.io",
+		"/registry/health":                                     "health",
+	} {
+		if got := resourceOf(key); got != want {
+			t.Errorf("resourceOf(%q) = %q, want %q", key, got, want)
+		}
+	}
+}

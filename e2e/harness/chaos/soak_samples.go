@@ -22,6 +22,8 @@ const (
 	goroutinesKind = "goroutines"
 	etcdKind       = "etcd in use, MiB"
 	removalsKind   = "p99 of removals, ms"
+	// keysKind begins the kinds of the numbers of keys by resource, which tell what grows in an etcd.
+	keysKind = "keys of "
 )
 
 // sampledMetrics are the metrics of a process, with their kind.
@@ -115,7 +117,25 @@ func sampleEtcd(ctx context.Context, etcd *clientv3.Client, cluster string, upTo
 		return fmt.Errorf("read the size of the etcd of cluster %s: %w", cluster, err)
 	}
 	into[series{etcdKind, cluster}] = float64(status.DbSizeInUse) / (1 << 20)
+	all, err := etcd.Get(ctx, registry, clientv3.WithPrefix(), clientv3.WithKeysOnly())
+	if err != nil {
+		return fmt.Errorf("read the keys of the etcd of cluster %s: %w", cluster, err)
+	}
+	for _, kv := range all.Kvs {
+		into[series{keysKind + resourceOf(string(kv.Key)), cluster}]++
+	}
 	return nil
+}
+
+const registry = "/registry/"
+
+// resourceOf returns the resource of a key of an API server, with its group if it is not one of Kubernetes' own.
+func resourceOf(key string) string {
+	segments := strings.SplitN(strings.TrimPrefix(key, registry), "/", 3)
+	if len(segments) > 2 && strings.Contains(segments[0], ".") {
+		return segments[1] + "." + segments[0]
+	}
+	return segments[0]
 }
 
 // sampleProcesses reads the metrics of webhooks and aggregators.
