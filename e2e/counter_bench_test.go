@@ -16,8 +16,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
-// countInMemory makes a webhook decide the removals of the namespace by a counter of each application's budget, which it keeps in memory and nobody
-// else knows. It is the least that any webhook with budgets costs, denials included.
+// countInMemory makes a webhook decide the removals of the namespace by a counter of each application's budget, which it keeps in memory and no other
+// process knows. It is the least that any webhook with budgets costs, denials included.
 func (n *benchFixture) countInMemory(budget int) {
 	n.Helper()
 	certificate, key, authority := testplane.Certificate(n)
