@@ -126,6 +126,11 @@ type tally struct {
 // isSum reports whether an entry is the sum of workloads that a status does not list.
 func isSum(w v1alpha1.ExpectedWorkload) bool { return w.UID == "" }
 
+// noOthers is the sum of no workloads.
+func noOthers() v1alpha1.ExpectedWorkload {
+	return v1alpha1.ExpectedWorkload{Name: otherWorkloads, Gone: true}
+}
+
 // fits reports whether v1alpha1.ExpectedWorkload has room for the names of the workload. API servers do not limit the names in the owner references
 // of pods; one that does not fit would make them reject all counts of the protector.
 func (t *tally) fits() bool {
@@ -145,7 +150,7 @@ type unlisted struct {
 
 // unlistedOf returns what the workloads of a status leave out of the expectation before, if there is one.
 func unlistedOf(known []v1alpha1.ExpectedWorkload, before *int32) *unlisted {
-	u := &unlisted{sum: v1alpha1.ExpectedWorkload{Name: otherWorkloads, Gone: true}}
+	u := &unlisted{sum: noOthers()}
 	listed := int32(0)
 	for _, w := range known {
 		listed = quota.AddSaturating(listed, w.Replicas)
@@ -237,7 +242,7 @@ func (e *expectation) list(all []*tally) {
 	if len(all) > maxWorkloads || slices.ContainsFunc(all, func(t *tally) bool { return isSum(t.ExpectedWorkload) || !t.fits() }) {
 		room--
 	}
-	sum, rest := v1alpha1.ExpectedWorkload{Name: otherWorkloads, Gone: true}, v1alpha1.ExpectedWorkload{Name: otherWorkloads, Gone: true}
+	sum, rest := noOthers(), noOthers()
 	for _, t := range all {
 		isRest := isSum(t.ExpectedWorkload) || t.Gone && t.pods == 0
 		switch {
