@@ -25,6 +25,10 @@ func existingSourceCondition(ref policy.Ref, protector *v1alpha1.PodProtector, w
 	switch {
 	case choice.Verdict == policy.Retain:
 		return retainedCondition(choice)
+	case isHeldByDeletedPolicy(protector, wanted, choice):
+		return targetResolvedCondition(metav1.ConditionFalse, v1alpha1.ReasonPolicyDeleted, fmt.Sprintf(
+			"%s was deleted: this PodProtector stays in force by its last rule until the decrease to what %s requests is granted.",
+			protector.Annotations[v1alpha1.AnnotationPolicy], ref), corev1.EventTypeWarning)
 	case protector.DeletionTimestamp != nil:
 		return targetResolvedCondition(metav1.ConditionTrue, v1alpha1.ReasonDeletionHeld, fmt.Sprintf(
 			"This PodProtector was deleted, but %s still requires it: its finalizer keeps it in force until the %s is deleted or opts out.",
@@ -34,6 +38,13 @@ func existingSourceCondition(ref policy.Ref, protector *v1alpha1.PodProtector, w
 	default:
 		return targetResolvedCondition(metav1.ConditionTrue, wanted.Reason, wanted.Message, corev1.EventTypeNormal)
 	}
+}
+
+// isHeldByDeletedPolicy reports whether a protector keeps the rule of a policy that a user deleted, because the brake holds what its source requests now.
+// Only the condition records that deletion (rule 13). Without it, the policy would have vanished for the next decision, and its rule would stay for good.
+func isHeldByDeletedPolicy(protector *v1alpha1.PodProtector, wanted policy.Protector, choice policy.Choice) bool {
+	last, _ := policy.OriginOf(protector) // also names a policy whose rule cannot be parsed
+	return choice.Deleted != nil && last.Removed && wanted.Object.Annotations[v1alpha1.AnnotationPolicy] == last.Policy
 }
 
 // addMistakes adds the spelling mistakes of the source to what the condition says; mistakes may be "".

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -332,6 +333,24 @@ func TestDeletedPolicyDoesNotReleaseManyProtectorsAtOnce(t *testing.T) {
 			t.Errorf("the Deployment: %v", err)
 		}
 	}
+}
+
+// While the quiet period lasts, the protector keeps the rule of a policy that no longer exists.
+func TestLabelReplacesRuleOfDeletedPolicy(t *testing.T) {
+	p := newFixture(t)
+	p.startWith(p.accountWithBrake(), limitOfTwoDecreases())
+	web, policy := p.unlabeledDeployment("web"), p.policy("shop", "90%", func(pp *v1alpha1.ProtectionPolicy) { pp.Spec.MinReadySeconds = ptr.To[int32](60) })
+	p.create(web)
+	p.create(policy)
+	p.waitForProtector("deployment-web", "the PodProtector is created", hasMinReady(60))
+	p.delete(policy)
+	p.waitUntilDeleted(policy)
+
+	edit(p, web, func(d *appsv1.Deployment) { d.Labels[v1alpha1.LabelProtect] = "true" })
+	p.waitForProtector("deployment-web", "the policy stays recorded as deleted", func(got *v1alpha1.PodProtector) bool {
+		return isPendingWithReason(v1alpha1.ReasonQuietPeriod)(got) && hasTargetResolved(metav1.ConditionFalse, v1alpha1.ReasonPolicyDeleted)(got)
+	})
+	p.waitForProtector("deployment-web", "the label decides", func(got *v1alpha1.PodProtector) bool { return hasMinReady(15)(got) && isSourceFound(got) })
 }
 
 // The source and its protector come by different watches: the cache may lack the source before the protector shows the reason.

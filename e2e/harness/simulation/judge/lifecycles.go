@@ -102,8 +102,8 @@ type lifecycleJudge struct {
 	policies policyHistories
 	// releaseEvents are the release Events that a generator wrote for a protector that it was about to release.
 	releaseEvents map[string]bool
-	// endedUnheld are protectors that a client deleted in a restored core that had them without their finalizers. Webhooks that remember the
-	// finalizers hold them until a protector of that name is released.
+	// endedUnheld are protectors that ended in a restored core that had them without their finalizers. Webhooks that remember the finalizers hold them
+	// until a protector of that name is released. A keeper that started after the restore takes them for released.
 	endedUnheld map[protectorKey]*v1alpha1.PodProtector
 }
 
@@ -156,7 +156,7 @@ func (j *lifecycleJudge) recordProtectorEnd(key protectorKey, e *apiserver.Event
 		w.lostAt, w.lostVersion, w.recreatedVersion = time.Now(), e.Version, 0
 		return
 	}
-	if e.By != "" && w != nil && w.restoredVersion > 0 && last.DeletionTimestamp == nil && !isHeld(last) {
+	if w != nil && w.restoredVersion > 0 && last.DeletionTimestamp == nil && !isHeld(last) {
 		j.endedUnheld[key] = last
 	}
 	j.judgeProtectorDeletion(key.core, e)

@@ -595,12 +595,29 @@ func TestTheJudgeKnowsWhatMayBeReleased(t *testing.T) {
 	}
 	vanish := func(h *judgeFixture) { h.core.Lose("deployments", source) }
 	recreate := func(h *judgeFixture) { must(h.core.Create("deployments", newSource(source), scenario.User)) }
+	replace := func(h *judgeFixture) {
+		must(h.core.Delete("deployments", source, "", scenario.User))
+		recreate(h)
+		time.Sleep(2 * maxInFlightRelease)
+	}
 	cases := map[string]judgeCase{}
 	for name, c := range map[string]struct {
 		play func(h *judgeFixture)
 		want string
 	}{
 		"a Deployment that vanished": {vanish, unasked},
+		"a Deployment that vanished before it had the finalizer, after the one before was deleted": {func(h *judgeFixture) {
+			replace(h)
+			vanish(h)
+		}, ""},
+		"a Deployment that vanished with the finalizer, after the one before was deleted": {func(h *judgeFixture) {
+			replace(h)
+			must(h.core.Update("deployments", source, "", "generator-0@core-0", func(o client.Object) error {
+				o.SetFinalizers([]string{v1alpha1.FinalizerSource})
+				return nil
+			}))
+			vanish(h)
+		}, unasked},
 		"a Deployment that vanished, confirmed on the protector": {func(h *judgeFixture) {
 			vanish(h)
 			confirm(h, "podprotectors", scenario.ProtectorOf(source))

@@ -53,6 +53,16 @@ func (s *sourceHistory) hasVanishedSince(from time.Time) bool {
 	return s.current().vanished || s.vanishingUndone.After(from)
 }
 
+// wasPredecessorReleased reports whether the Deployment of that name before the current one was released.
+func (s *sourceHistory) wasPredecessorReleased() bool {
+	for _, state := range slices.Backward(s.states) {
+		if state.object.GetUID() != s.current().object.GetUID() {
+			return state.released
+		}
+	}
+	return false
+}
+
 // restore returns the history to a version.
 func (s *sourceHistory) restore(version uint64) {
 	if s.current().vanished {
@@ -85,8 +95,10 @@ func (j *lifecycleJudge) recordSource(core string, e *apiserver.Event) {
 	switch {
 	case e.Type == watch.Deleted:
 		// One without a finalizer is removed at once, and a generator may never have seen it: its protector may be held for the one
-		// before.
-		now.released, now.vanished, now.cascade = before.released || !deleted && e.By != "", e.By == "" || !deleted, before.cascade
+		// before. If it vanishes, a generator cannot distinguish that from a deletion, and may release the protector if the one before was deleted.
+		isUnheld := !slices.Contains(e.New.GetFinalizers(), v1alpha1.FinalizerSource)
+		now.released = before.released || !deleted && e.By != "" || isUnheld && truth.wasPredecessorReleased()
+		now.vanished, now.cascade = e.By == "" || !deleted, before.cascade
 	case deleted && before.object != nil && before.object.GetDeletionTimestamp() != nil:
 		now.released, now.cascade = true, before.cascade
 	case deleted:
