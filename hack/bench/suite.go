@@ -34,6 +34,7 @@ func suites() []suite {
 			"-bench=^BenchmarkQuery$/./^selectors=200000$/^labels=4$|^BenchmarkStatusOf10000Reservations$|^BenchmarkBalance$", "-benchmem",
 			"./internal/core/selectors", "./internal/core/quota", "./internal/sharding/ring",
 		}},
+		{name: "virtual", arguments: []string{"-bench=^BenchmarkVirtualStorm$", "-benchtime=1x", "./webhook/reserve"}},
 		{name: "federation", arguments: []string{"-benchtime=3x", "./e2e/harness/federation/local"}},
 		{name: "api", arguments: []string{"-bench=^BenchmarkStatusWrite$/^as=", "-benchtime=300x", "-count=3", "./internal/apitest/v1alpha1"}},
 		{name: "replicas", arguments: []string{"-bench=^BenchmarkReplicas$/^replicas=[13]($|#)", "-benchtime=3000x", "./webhook", "-args", "-rounds=5"}},
