@@ -1,6 +1,8 @@
 package v1alpha1
 
 import (
+	"encoding/json"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -809,8 +811,7 @@ func DefaultOperations() []Operation {
 }
 
 // Bucket is one reservation, or several merged reservations. A single reservation has podUID, counter 1 and no podUIDHashes. A
-// merged bucket has no podUID, and 8 bytes of podUIDHashes for each of counter. CEL cannot validate this, because the API server
-// decodes bytes for CEL as URL base64, and Go encodes standard base64.
+// merged bucket has no podUID, and 8 bytes of podUIDHashes for each of counter. The API server does not validate this.
 type Bucket struct {
 	// StartTime is the time at which the reservation was made or renewed. For a merged bucket, it is the earliest of these times.
 	StartTime metav1.MicroTime `json:"startTime"`
@@ -893,13 +894,34 @@ type Bucket struct {
 
 	// PodUIDHashes identifies the reservations of a merged bucket: 8 bytes for each, in the order of their times.
 	//
+	// +kubebuilder:validation:Type=string
 	// +optional
-	PodUIDHashes []byte `json:"podUIDHashes,omitempty"`
+	PodUIDHashes PackedBytes `json:"podUIDHashes,omitempty"`
 
 	// PodTimes has the times at which the reservations of a merged bucket were made or renewed, in the order of podUIDHashes. Each
 	// run of equal times has two unsigned varints: the number of reservations, and the microseconds since the previous run or
 	// since startTime. It is unset if all times equal endTime, and in buckets that versions without this field wrote.
 	//
+	// +kubebuilder:validation:Type=string
 	// +optional
-	PodTimes []byte `json:"podTimes,omitempty"`
+	PodTimes PackedBytes `json:"podTimes,omitempty"`
+}
+
+// PackedBytes are bytes that JSON has as standard base64. The schema does not check that, because it would cost the API server as much as the rest of a
+// large write. A string that is no base64 decodes as no bytes: an error would keep every client from decoding the list of protectors.
+//
+// +kubebuilder:validation:Type=string
+type PackedBytes []byte
+
+// MarshalJSON implements json.Marshaler.
+func (b PackedBytes) MarshalJSON() ([]byte, error) { return json.Marshal([]byte(b)) }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (b *PackedBytes) UnmarshalJSON(text []byte) error {
+	var decoded []byte
+	if err := json.Unmarshal(text, &decoded); err != nil {
+		decoded = nil
+	}
+	*b = decoded
+	return nil
 }

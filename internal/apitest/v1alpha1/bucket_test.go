@@ -21,7 +21,8 @@ func TestBuckets(t *testing.T) {
 		"a single reservation with all fields": {`counter: 1, podUID: u, podName: p, operation: Delete, revocableUntil: "2026-11-21T12:00:01.000000Z"`, ""},
 		"a merged bucket":                      {`counter: 2, endTime: "2026-11-21T12:00:01.000000Z", podUIDHashes: AAAAAAAAAAEAAAAAAAAAAg==`, ""},
 		"hashes of any bytes":                  {`counter: 1, podUIDHashes: th0+ZjQF8a/=`, ""},
-		"hashes that are not base64":           {`counter: 1, podUIDHashes: "*"`, "must be of type byte"},
+		"hashes that are not base64":           {`counter: 1, podUIDHashes: "*"`, ""}, // PackedBytes explains it
+		"hashes that are not a string":         {`counter: 1, podUIDHashes: 7`, "must be of type string"},
 		"an empty UID":                         {`counter: 1, podUID: ""`, "at least 1 chars"},
 		"a counter below 0":                    {`counter: -1, podUID: u`, "greater than or equal to 1"},
 		"no counter":                           {`podUID: u`, "counter: Required value"},

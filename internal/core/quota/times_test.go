@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -277,4 +278,18 @@ func stampsOf(h *v1alpha1.AdmissionHistory) (stamps []time.Time) {
 		stamps = append(stamps, r.Stamp)
 	}
 	return stamps
+}
+
+// The API server stores what is no base64. It must not keep clients from decoding the list that has it.
+func TestBytesThatAreNotBase64(t *testing.T) {
+	for text, want := range map[string]string{`"d2Vi"`: "web", `"*"`: "", `null`: "", `7`: "", `"d2V"`: ""} {
+		bucket := v1alpha1.Bucket{PodTimes: []byte("earlier")}
+		if err := json.Unmarshal([]byte(`{"counter": 3, "podTimes": `+text+`}`), &bucket); err != nil || string(bucket.PodTimes) != want || bucket.Counter != 3 {
+			t.Errorf("podTimes %s decode to %q (%v), want %q", text, bucket.PodTimes, err, want)
+		}
+	}
+	encoded, err := json.Marshal(v1alpha1.Bucket{PodTimes: []byte("web")})
+	if err != nil || !strings.Contains(string(encoded), `"podTimes":"d2Vi"`) || strings.Contains(string(encoded), "podUIDHashes") {
+		t.Errorf("the bucket encodes to %s (%v), want standard base64, and no empty field", encoded, err)
+	}
 }
