@@ -23,10 +23,13 @@ const (
 	// longer than admission deadlines: more frequent attempts would keep the budget reserved all the time without a
 	// removal.
 	pdbRetryInterval = 5 * time.Minute
+	// reasonDeviceTaint is the reason of the condition DisruptionTarget that the device taint eviction controller of Kubernetes writes before each
+	// attempt to delete a pod. k8s.io/api has no constant for it.
+	reasonDeviceTaint = "DeletionByDeviceTaintManager"
 )
 
 // waitingPod is a pod whose removal by a controller was refused. The eviction of pods from tainted nodes gives up after
-// five attempts and does not resume, and no event wakes the garbage collector.
+// five attempts and does not resume. No event of pods or their owners wakes the garbage collector and the eviction of pods with tainted devices.
 type waitingPod struct {
 	cell, namespace string
 	podRef
@@ -48,7 +51,7 @@ type cachedTaints struct {
 	noExecute []corev1.Taint
 }
 
-// retryEvictions resumes the removal of pods from tainted nodes, and of pods whose owners were deleted, as many as the budget
+// retryEvictions resumes the removal of pods from tainted nodes and devices, and of pods whose owners were deleted, as many as the budget
 // allows. Each eviction requests its budget like any other.
 func (r *Retrier) retryEvictions(ctx context.Context, protector Protector, budget int) {
 	for _, entry := range r.pods.pop(protector, budget) {
@@ -83,7 +86,7 @@ func (r *Retrier) requeuePaused(now time.Time) {
 	}
 }
 
-// evictPod evicts a pod if its node has a taint that the pod does not tolerate, or its owner was deleted, according to
+// evictPod evicts a pod if its node or a device of it has a taint that the pod does not tolerate, or its owner was deleted, according to
 // the cell's API server now.
 func (r *Retrier) evictPod(ctx context.Context, e waitingPod) (done bool, err error) {
 	cell, err := r.clientsOf(e.cell)
@@ -106,8 +109,11 @@ func (r *Retrier) evictPod(ctx context.Context, e waitingPod) (done bool, err er
 	return err == nil, err
 }
 
-// mustBeEvicted reports whether a taint of its node expels a pod, or its owner was deleted.
+// mustBeEvicted reports whether a taint of its node or devices expels a pod, or its owner was deleted.
 func (r *Retrier) mustBeEvicted(ctx context.Context, cell *cellClients, e waitingPod, pod *corev1.Pod) (bool, error) {
+	if isExpelledByDevice(pod) {
+		return true, nil
+	}
 	var found []corev1.Taint
 	if pod.Spec.NodeName != "" {
 		var err error
@@ -123,6 +129,14 @@ func (r *Retrier) mustBeEvicted(ctx context.Context, cell *cellClients, e waitin
 		return false, nil
 	}
 	return cell.isOwnerDeleted(ctx, e.namespace, *owner)
+}
+
+// isExpelledByDevice reports whether the device taint eviction controller tried to delete a pod. Two minutes after an attempt, the disruption
+// controller of Kubernetes sets the condition to False, which also ends the claim of a taint that was removed.
+func isExpelledByDevice(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && c.Reason == reasonDeviceTaint
+	})
 }
 
 // taintsOf returns the NoExecute taints of a node.

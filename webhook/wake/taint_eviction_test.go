@@ -135,6 +135,39 @@ func TestDeniedGarbageCollectionIsEvictedLater(t *testing.T) {
 	}
 }
 
+// Annotations of the pod or its owner do not wake the device taint eviction controller. Its condition on the pod is the only sign of a device taint.
+func TestDeniedDeviceTaintEvictionIsEvictedLater(t *testing.T) {
+	const user = serviceAccounts + "kube-system:device-taint-eviction-controller"
+	tainted := corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: reasonDeviceTaint}
+	for claim, c := range map[string]struct {
+		stored, reviewed corev1.PodCondition
+		want             bool
+	}{
+		"when a device of the pod is tainted":             {tainted, tainted, true},
+		"when the condition was written after the review": {tainted, corev1.PodCondition{}, true},
+		"not when only the review has the condition":      {corev1.PodCondition{}, tainted, false},
+		"not when the condition is no longer true":        {corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionFalse, Reason: reasonDeviceTaint}, tainted, false},
+		"not when the scheduler wants to preempt it": {
+			corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonPreemptionByScheduler}, tainted, false,
+		},
+		"not when another condition has the reason": {corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue, Reason: reasonDeviceTaint}, tainted, false},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			request, by, pod := deniedTo(user)
+			stored := pod.DeepCopy()
+			pod.Status.Conditions, stored.Status.Conditions = []corev1.PodCondition{c.reviewed}, []corev1.PodCondition{c.stored}
+			request.Pod = removal.NewPod(pod)
+			n, typed, _ := newTestRetrier(stored, owned(func(*metav1.PartialObjectMetadata) {}))
+			n.Enqueue("cell", request, "NoBudget", by)
+			n.retryEvictions(t.Context(), by, 1)
+			got := slices.ContainsFunc(typed.Actions(), func(a clienttesting.Action) bool { return a.Matches("create", "pods/eviction") })
+			if got != c.want {
+				t.Errorf("evicted %v, want %v: %v", got, c.want, typed.Actions())
+			}
+		})
+	}
+}
+
 func TestDeletedNamespaceIsTouched(t *testing.T) {
 	request, by, pod := deniedTo(namespaceController)
 	space := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: "shop", UID: "space"}}
