@@ -4,8 +4,6 @@ import (
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
-
-	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
 // Deployments is the interpreter for Deployments.
@@ -21,22 +19,27 @@ func (Deployments) Interpret(source Source) ([]Workload, error) {
 	if err != nil {
 		return nil, err
 	}
-	minAvailable, err := floor(d)
+	strategy, err := deploymentStrategy(d)
 	if err != nil {
 		return nil, err
 	}
-	w := Workload{
+	return []Workload{{
 		Selector:        selector,
 		Replicas:        wantedReplicas(d.Spec.Replicas),
 		MinReadySeconds: d.Spec.MinReadySeconds,
-		Strategy:        Strategy{MinAvailable: minAvailable, MaxUnavailable: maxStep(d)},
+		Strategy:        strategy,
+	}}, nil
+}
+
+func deploymentStrategy(d *appsv1.Deployment) (Strategy, error) {
+	if d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType {
+		return recreateStrategy(), nil
 	}
-	if isRecreate(d) {
-		w.Strategy.Reason = v1alpha1.ReasonRecreateStrategy
-		w.Strategy.Message = "has the strategy Recreate: a rollout removes all its pods at once, " +
-			"so the floor is 0 and no removal is denied. Set the strategy RollingUpdate to keep its pods available."
+	minAvailable, err := floor(d)
+	if err != nil {
+		return Strategy{}, err
 	}
-	return []Workload{w}, nil
+	return Strategy{MinAvailable: minAvailable, MaxUnavailable: maxStep(d)}, nil
 }
 
 // wantedReplicas applies the API server's default.

@@ -5,6 +5,8 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
 // These are the API server's defaults. They matter only for a Deployment that no API server has defaulted.
@@ -13,15 +15,12 @@ const (
 	defaultMaxUnavailable = "25%"
 )
 
-// floor returns the number of pods that the Deployment controller itself keeps available through a rollout. A lower number would let
+// floor returns the number of pods that the Deployment controller itself keeps available through a rolling update. A lower number would let
 // a storm take more pods than a rollout does, and a higher one would make rollouts starve.
 func floor(d *appsv1.Deployment) (int32, error) {
 	replicas := int32(defaultReplicas)
 	if d.Spec.Replicas != nil {
 		replicas = *d.Spec.Replicas
-	}
-	if isRecreate(d) {
-		return 0, nil
 	}
 	unavailable, err := maxUnavailable(d.Spec.Strategy.RollingUpdate, replicas)
 	if err != nil {
@@ -37,21 +36,22 @@ func defaultStrategy(replicas int32) Strategy {
 	return Strategy{MinAvailable: replicas - unavailable, MaxUnavailable: intstr.FromString(defaultMaxUnavailable)}
 }
 
-// maxStep returns the number of pods, or the percentage, that a rollout of a Deployment may make unavailable at once.
-func maxStep(d *appsv1.Deployment) intstr.IntOrString {
-	rolling := d.Spec.Strategy.RollingUpdate
-	switch {
-	case isRecreate(d):
-		return intstr.FromString("100%")
-	case rolling != nil && rolling.MaxUnavailable != nil:
-		return *rolling.MaxUnavailable
-	default:
-		return intstr.FromString(defaultMaxUnavailable)
+// recreateStrategy returns the strategy of workloads whose controller deletes all pods before it creates new ones. At any other floor the rollout
+// would never end: the last removals are always denied.
+func recreateStrategy() Strategy {
+	return Strategy{
+		MinAvailable: 0, MaxUnavailable: intstr.FromString("100%"), Reason: v1alpha1.ReasonRecreateStrategy,
+		Message: "has the strategy Recreate: a rollout removes all its pods at once, " +
+			"so the floor is 0 and no removal is denied. Set the strategy RollingUpdate to keep its pods available.",
 	}
 }
 
-func isRecreate(d *appsv1.Deployment) bool {
-	return d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType
+// maxStep returns the number of pods, or the percentage, that a rolling update of a Deployment may make unavailable at once.
+func maxStep(d *appsv1.Deployment) intstr.IntOrString {
+	if rolling := d.Spec.Strategy.RollingUpdate; rolling != nil && rolling.MaxUnavailable != nil {
+		return *rolling.MaxUnavailable
+	}
+	return intstr.FromString(defaultMaxUnavailable)
 }
 
 // maxUnavailable rounds as ResolveFenceposts of the Deployment controller does: surge up, unavailable down. If both are 0, one pod

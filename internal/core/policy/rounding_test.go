@@ -47,7 +47,6 @@ func TestFloor(t *testing.T) {
 		"more unavailable than replicas is all of them":                 {3, rolling("0", "10"), 0},
 		"100 % unavailable leaves a floor of 0":                         {7, rolling("0", "100%"), 0},
 		"scaled to 0":                                                   {0, rolling("25%", "25%"), 0},
-		"Recreate":                                                      {10, appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}, 0},
 		"the largest Deployment does not overflow":                      {1<<31 - 1, rolling("1000%", "1%"), 2126008811},
 	} {
 		t.Run(claim, func(t *testing.T) {

@@ -23,23 +23,29 @@ func (StatefulSets) Interpret(source Source) ([]Workload, error) {
 		return nil, err
 	}
 	replicas := wantedReplicas(s.Spec.Replicas)
-	unavailable, err := rolloutStep(s, *replicas)
+	strategy, err := statefulSetStrategy(s, *replicas)
 	if err != nil {
 		return nil, err
 	}
-	w := Workload{
-		Selector:        selector,
-		Replicas:        replicas,
-		MinReadySeconds: s.Spec.MinReadySeconds,
-		Strategy:        Strategy{MinAvailable: max(0, *replicas-unavailable), MaxUnavailable: intstr.FromInt32(1)},
+	return []Workload{{Selector: selector, Replicas: replicas, MinReadySeconds: s.Spec.MinReadySeconds, Strategy: strategy}}, nil
+}
+
+func statefulSetStrategy(s *appsv1.StatefulSet, replicas int32) (Strategy, error) {
+	if s.Spec.UpdateStrategy.Type == appsv1.RecreateStatefulSetStrategyType {
+		return recreateStrategy(), nil
 	}
+	unavailable, err := rolloutStep(s, replicas)
+	if err != nil {
+		return Strategy{}, err
+	}
+	strategy := Strategy{MinAvailable: max(0, replicas-unavailable), MaxUnavailable: intstr.FromInt32(1)}
 	if s.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType {
-		w.Strategy.Reason = v1alpha1.ReasonOnDeleteStrategy
-		w.Strategy.Message = "has the strategy OnDelete, which requires the user to delete its pods: the floor admits one removal at a time."
+		strategy.Reason = v1alpha1.ReasonOnDeleteStrategy
+		strategy.Message = "has the strategy OnDelete, which requires the user to delete its pods: the floor admits one removal at a time."
 	} else if rolling := s.Spec.UpdateStrategy.RollingUpdate; rolling != nil && rolling.MaxUnavailable != nil {
-		w.Strategy.MaxUnavailable = *rolling.MaxUnavailable
+		strategy.MaxUnavailable = *rolling.MaxUnavailable
 	}
-	return []Workload{w}, nil
+	return strategy, nil
 }
 
 // rolloutStep returns how many pods a rollout of a StatefulSet takes at once: maxUnavailable as its controller rounds it, down but

@@ -21,6 +21,7 @@ func ordinals(maxUnavailable string, partition int32) appsv1.StatefulSetUpdateSt
 }
 
 func TestFloorOfAStatefulSet(t *testing.T) {
+	recreate := appsv1.StatefulSetUpdateStrategy{Type: appsv1.RecreateStatefulSetStrategyType}
 	onDelete := appsv1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType}
 	for claim, c := range map[string]struct {
 		replicas *int32
@@ -40,6 +41,7 @@ func TestFloorOfAStatefulSet(t *testing.T) {
 		"more than there are":                                      {ptr.To(int32(2)), ordinals("5", 0), 0, ""},
 		"OnDelete admits one removal, with a reason":               {ptr.To(int32(10)), onDelete, 9, v1alpha1.ReasonOnDeleteStrategy},
 		"OnDelete of one":                                          {ptr.To(int32(1)), onDelete, 0, v1alpha1.ReasonOnDeleteStrategy},
+		"Recreate has no floor, with a reason":                     {ptr.To(int32(10)), recreate, 0, v1alpha1.ReasonRecreateStrategy},
 		"scaled to 0":                                              {ptr.To(int32(0)), ordinals("", 0), 0, v1alpha1.ReasonScaledToZero},
 		"a partition that no longer fits after a scale-down":       {ptr.To(int32(0)), ordinals("3", 8), 0, v1alpha1.ReasonScaledToZero},
 	} {
