@@ -61,7 +61,7 @@ func convertCommand() *cobra.Command {
 
 func releaseCommand() *cobra.Command {
 	core := &flagCluster{}
-	return core.bind(commands.Release("breakwater", core), "the core cluster", "only objects in this `namespace`")
+	return core.bind(commands.ReleaseWithWebhooks("breakwater", core), "the core cluster", "only objects in this `namespace`")
 }
 
 // bindUser adds the impersonation flags.

@@ -1,14 +1,17 @@
 package main
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -94,14 +97,101 @@ func TestReleaseListsAndRemovesFinalizers(t *testing.T) {
 	}
 }
 
+// createConfiguration creates a webhook configuration that no request reaches.
+func createConfiguration(t *testing.T, c client.Client, name string, change func(*admissionregistrationv1.ValidatingWebhookConfiguration)) {
+	t.Helper()
+	none, ignore := admissionregistrationv1.SideEffectClassNone, admissionregistrationv1.Ignore
+	hook := admissionregistrationv1.ValidatingWebhook{
+		Name: "pods.breakwater.dev", SideEffects: &none, FailurePolicy: &ignore, AdmissionReviewVersions: []string{"v1"},
+		NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"example.com/no-namespace": "has-it"}},
+		ClientConfig:      admissionregistrationv1.WebhookClientConfig{URL: ptr.To("https://127.0.0.1:1/cells/left-1/validate")},
+		Rules: []admissionregistrationv1.RuleWithOperations{{
+			Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Delete},
+			Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
+		}},
+	}
+	configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Webhooks: []admissionregistrationv1.ValidatingWebhook{hook},
+	}
+	change(configuration)
+	if err := c.Create(t.Context(), configuration); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Delete(context.Background(), configuration) })
+}
+
+// Such a configuration has no label and no name by which it could be found, and denies all removals once no webhook answers.
+func TestReleaseDeletesConfigurationsThatOutlivedTheWebhook(t *testing.T) {
+	namespace := testplane.Namespace(t)
+	c, err := client.New(testplane.Config(t), client.Options{Scheme: clusters.Scheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	type configuration = admissionregistrationv1.ValidatingWebhookConfiguration
+	calls := func(service string) func(*configuration) {
+		return func(v *configuration) {
+			v.Webhooks[0].ClientConfig = admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{
+				Namespace: namespace, Name: service, Path: ptr.To("/cells/left-1/validate"),
+			}}
+		}
+	}
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "answers"}}
+	service.Spec.Ports = []corev1.ServicePort{{Port: 443}}
+	if err := c.Create(t.Context(), service); err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(*configuration){
+		"left-url":     func(*configuration) {},
+		"left-service": calls("deleted"),
+		"kept-service": calls("answers"),
+		"kept-release": func(v *configuration) { v.Annotations = map[string]string{"meta.helm.sh/release-name": "other"} },
+		"kept-cell": func(v *configuration) {
+			v.Webhooks[0].ClientConfig.URL = ptr.To("https://127.0.0.1:1/cells/other-1/validate")
+		},
+		"kept-policies": func(v *configuration) { v.Webhooks[0].ClientConfig.URL = ptr.To("https://127.0.0.1:1/validate") },
+	} {
+		createConfiguration(t, c, name, change)
+	}
+	remaining := func() (names []string) {
+		var all admissionregistrationv1.ValidatingWebhookConfigurationList
+		if err := c.List(t.Context(), &all); err != nil {
+			t.Fatal(err)
+		}
+		for i := range all.Items {
+			if name := all.Items[i].Name; strings.HasPrefix(name, "left-") || strings.HasPrefix(name, "kept-") {
+				names = append(names, name)
+			}
+		}
+		return names
+	}
+	kubeconfig := writeKubeconfig(t, testplane.Config(t))
+
+	before := remaining()
+	out, err := commandOutput(t, "release", "--kubeconfig", kubeconfig, "--webhooks-of", "left-1")
+	if after := remaining(); err != nil || !slices.Equal(before, after) || strings.Count(out, "would delete") != 2 {
+		t.Errorf("error %v, configurations %q, want %q, and two that it would delete:\n%s", err, after, before, out)
+	}
+	out, err = commandOutput(t, "release", "--kubeconfig", kubeconfig, "--namespace", namespace, "--webhooks-of", "left-1,left-2", "--yes")
+	want := []string{"kept-cell", "kept-policies", "kept-release", "kept-service"}
+	if got := remaining(); err != nil || !slices.Equal(got, want) || !strings.Contains(out, "deleted ValidatingWebhookConfiguration left-url") {
+		t.Errorf("error %v, configurations %q, want %q:\n%s", err, got, want, out)
+	}
+	out, err = commandOutput(t, "release", "--kubeconfig", kubeconfig, "--webhooks-of", "left-1", "--yes")
+	if err != nil || out != "No webhook configuration has outlived Breakwater.\n" {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
 func TestReleaseRejectsInvalidArguments(t *testing.T) {
 	for claim, c := range map[string]struct {
 		arguments []string
 		want      string
 	}{
-		"no namespace":          {[]string{"release"}, "either --namespace or --all-namespaces"},
-		"both":                  {[]string{"release", "-n", "a", "-A"}, "either --namespace or --all-namespaces"},
-		"a name without a kind": {[]string{"release", "-A", "web"}, "want KIND/NAME"},
+		"no namespace":                  {[]string{"release"}, "either --namespace or --all-namespaces"},
+		"both":                          {[]string{"release", "-n", "a", "-A"}, "either --namespace or --all-namespaces"},
+		"pending decreases of webhooks": {[]string{"release", "--pending", "--webhooks-of", "a"}, "either --pending or --webhooks-of"},
+		"an object without a namespace": {[]string{"release", "--webhooks-of", "a", "PodProtector/web"}, "and a namespace"},
+		"a name without a kind":         {[]string{"release", "-A", "web"}, "want KIND/NAME"},
 		"a kind without a version": {[]string{"release", "-A", "--kind", "Rollout", "--kubeconfig", writeKubeconfig(t, testplane.Config(t))},
 			"want group/version/Kind"},
 	} {

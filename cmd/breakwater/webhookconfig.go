@@ -28,7 +28,7 @@ cell's cluster:
   breakwater webhook-config --cell worker-1 --url https://breakwater.example:9443 --ca-bundle ca.crt | kubectl apply -f -
 
 If the chart is installed in that cluster, upgrade its release instead, or set --release: an object that no release owns stays when the release
-is uninstalled, and the API server then denies all removals.
+is uninstalled, and the API server then denies all removals. breakwater release --webhooks-of finds and deletes such objects.
 
 For a Cell with spec.namespaces, set --namespaces. For a Cell with spec.podSelector, set --pod-selector: the command then also prints a
 ValidatingAdmissionPolicy, which prevents changes of the labels by which pods belong to the cell.

@@ -9,7 +9,9 @@ import (
 	"testing"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -28,8 +30,12 @@ func TestUninstallLeavesNothingBehind(t *testing.T) {
 		l.Must(l.Core.Create(l.Context(), policy))
 		createDeployment(l, 4)
 		protector := waitForProtector(l, "deployment-web", 3)
+		byHand := applyConfigurationByHand(l)
 		if out, err := installed.Helm(l.Context(), "uninstall", "breakwater", "--wait"); err != nil {
 			l.Fatalf("%v\n%s\n%v", err, out, installed.Problems())
+		}
+		if err := l.Core.Get(l.Context(), client.ObjectKeyFromObject(byHand), byHand); !apierrors.IsNotFound(err) {
+			t.Errorf("get of the configuration that no release owns: %v, want it deleted: it denies all removals", err)
 		}
 		if left := remainingObjects(l); len(left) > 0 {
 			t.Errorf("remaining objects: %q", left)
@@ -58,6 +64,16 @@ func TestUninstallLeavesNothingBehind(t *testing.T) {
 		})
 		deleteCRDs(l)
 	})
+}
+
+// applyConfigurationByHand creates the configuration that earlier versions of webhook-config printed: without labels, under a name of its own.
+func applyConfigurationByHand(l *e2e.Fixture) *admissionregistrationv1.ValidatingWebhookConfiguration {
+	l.Helper()
+	ofChart := &admissionregistrationv1.ValidatingWebhookConfiguration{}
+	l.Must(l.Core.Get(l.Context(), client.ObjectKey{Name: "breakwater-cell-" + installed.Cluster.Name()}, ofChart))
+	byHand := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "by-hand"}, Webhooks: ofChart.Webhooks}
+	l.Must(l.Core.Create(l.Context(), byHand))
+	return byHand
 }
 
 // deleteCRDs deletes the CRDs as docs/how-to/upgrade.md describes, because a release does not delete them, and checks that they are

@@ -244,6 +244,10 @@
 {{- range .Values.generator.sourceKinds }}
 - {apiGroups: [{{ .apiGroup | quote }}], resources: [{{ .resource }}], verbs: [get, list, patch]}
 {{- end }}
+{{- if include "breakwater.isWorker" . }}
+- {apiGroups: [admissionregistration.k8s.io], resources: [validatingwebhookconfigurations, mutatingwebhookconfigurations], verbs: [list, delete]}
+- {apiGroups: [""], resources: [services], verbs: [get]}
+{{- end }}
 {{- end }}
 
 {{- define "breakwater.rules.test" -}}

@@ -27,11 +27,18 @@ type releaseFlags struct {
 	yes     bool
 	// pending confirms pending decreases instead. dryRun only lists.
 	pending, dryRun bool
-	now             func() time.Time
+	// webhooksOf are the cells whose left webhook configurations are deleted as well.
+	webhooksOf []string
+	now        func() time.Time
 }
 
 // Release creates the release command of a program.
 func Release(program string, core Cluster) *cobra.Command {
+	command, _ := newRelease(program, core)
+	return command
+}
+
+func newRelease(program string, core Cluster) (*cobra.Command, *releaseFlags) {
 	f := &releaseFlags{core: core, now: time.Now}
 	command := &cobra.Command{
 		Use:   "release [KIND/NAME ...]",
@@ -55,6 +62,9 @@ confirms nothing. Do not confirm a decrease by removing finalizers.`,
   breakwater release --pending --namespace shop               # confirm the decreases of a namespace
   breakwater release --pending --namespace shop web --yes     # of one protector`, "breakwater release", program+" release"),
 		RunE: func(command *cobra.Command, names []string) error {
+			if f.pending && len(f.webhooksOf) > 0 {
+				return errors.New("set either --pending or --webhooks-of")
+			}
 			if f.pending {
 				return f.runPending(command.Context(), command.InOrStdin(), command.OutOrStdout(), names)
 			}
@@ -68,25 +78,39 @@ confirms nothing. Do not confirm a decrease by removing finalizers.`,
 	flags.BoolVar(&f.yes, "yes", false, "remove the finalizers; without it nothing is changed. With --pending: confirm without asking")
 	flags.BoolVar(&f.pending, "pending", false, "confirm pending decreases of floors: those of the named PodProtectors, or all")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "list only: do not change anything, and do not ask")
-	return command
+	return command, f
 }
 
 func (f *releaseFlags) run(ctx context.Context, out io.Writer, names []string) error {
-	if hasNamespace := f.core.NamespaceFlag() != ""; hasNamespace == f.all {
+	hasNamespace := f.core.NamespaceFlag() != ""
+	onlyWebhooks := len(f.webhooksOf) > 0 && !hasNamespace && !f.all
+	if hasNamespace == f.all && !onlyWebhooks {
 		return errors.New("set either --namespace or --all-namespaces")
 	}
 	if f.dryRun && f.yes {
 		return errors.New("set either --dry-run or --yes")
 	}
 	for _, name := range names {
-		if kind, rest, ok := strings.Cut(name, "/"); !ok || kind == "" || rest == "" {
-			return fmt.Errorf("%q: want KIND/NAME, such as PodProtector/deployment-web", name)
+		if kind, rest, ok := strings.Cut(name, "/"); !ok || kind == "" || rest == "" || onlyWebhooks {
+			return fmt.Errorf("%q: want KIND/NAME, such as PodProtector/deployment-web, and a namespace", name)
 		}
 	}
 	config, err := f.core.Config(ctx, "release")
 	if err != nil {
 		return err
 	}
+	if !onlyWebhooks {
+		if err := f.releaseFinalizers(ctx, out, config, names); err != nil {
+			return err
+		}
+	}
+	if len(f.webhooksOf) == 0 {
+		return nil
+	}
+	return f.releaseWebhooks(ctx, out, config)
+}
+
+func (f *releaseFlags) releaseFinalizers(ctx context.Context, out io.Writer, config *rest.Config, names []string) error {
 	finder, err := f.finder(config)
 	if err != nil {
 		return err

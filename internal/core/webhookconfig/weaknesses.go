@@ -65,11 +65,7 @@ func Weaknesses(
 }
 
 func servesCell(config *admissionregistrationv1.WebhookClientConfig, cell string) bool {
-	if config.URL == nil {
-		_, path := SplitCallerToken(webhookPath(config))
-		return path == RemovalPath(cell)
-	}
-	return strings.HasSuffix(webhookPath(config), RemovalPath(cell))
+	return hasPath(config, RemovalPath(cell))
 }
 
 func weaknessesOf(hook *admissionregistrationv1.ValidatingWebhook, namespaces []string) (faults []string) {
