@@ -7,8 +7,11 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 	"github.com/breakwater-k8s/breakwater/internal/cli"
 	"github.com/breakwater-k8s/breakwater/internal/plugin/doctor/findings"
@@ -99,4 +102,29 @@ func TestDoctorWithoutProblems(t *testing.T) {
 			t.Errorf("%s has %d findings, want 1: %v", one, seen[one], seen)
 		}
 	}
+}
+
+// Finished pods of a Job, and pods of other workloads, need no warning.
+func TestDoctorWarnsOfRunningPodsOfJobs(t *testing.T) {
+	h := newHub(t)
+	createCellWebhooks(t, testplane.Config(t), h.cell)
+	h.protect("web", 1, 2, func(*v1alpha1.PodProtector) {})
+	createPod := func(name, job string, phase corev1.PodPhase) {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: name}}
+		if job != "" {
+			p.Labels = map[string]string{findings.JobLabel: job}
+		}
+		p.Spec.Containers = []corev1.Container{{Name: "work", Image: "work"}}
+		h.must(h.Create(t.Context(), p))
+		p.Status.Phase = phase
+		h.must(h.Status().Update(t.Context(), p))
+	}
+	arguments := append([]string{"--check", "protectors", "--cell", h.cell, "-o", "wide"}, h.flags...)
+	createPod("web", "", corev1.PodRunning)
+	createPod("done", "finished", corev1.PodSucceeded)
+	out, _, _ := runDoctor(t, arguments...)
+	wantWords(t, out, "No protector covers running pods of a Job.")
+	createPod("busy", "train", corev1.PodRunning)
+	out, _, _ = runDoctor(t, arguments...)
+	wantWords(t, out, "WARNING cell "+h.cell+": protectors", "running pods of Jobs: "+h.namespace+"/web (Job train).")
 }

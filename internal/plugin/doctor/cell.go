@@ -43,6 +43,7 @@ func (f *doctorFlags) readCell(ctx context.Context, c findings.Cell, cores plugi
 			c.NamespaceObjects = readResult(namespaces.Items, plugin.WithRemedy(at.Config, err))
 		},
 		func() { c.Requesting = readResult(readLabeled(ctx, at.Config, v1alpha1.LabelProtect)) },
+		func() { c.JobPods = readResult(readJobPods(ctx, at.Config)) },
 		func() { c.Pods = readResult(readComponentPods(ctx, at.Config)) },
 		func() { c.Permissions = readResult(readPermissions(ctx, at.Config, false, wanted)) },
 	)

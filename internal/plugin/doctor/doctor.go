@@ -48,7 +48,8 @@ Checks in core clusters: CustomResourceDefinitions and their version; Cells and 
 necessary, or that do not exist; objects that wait for finalizers of Breakwater; whether the API server calls the webhook for protectors that name
 a workload (a dry run creates a second protector for the same workload); ClusterRings with their shards, sharder and webhook.
 Checks in clusters of cells: webhook configurations for removals and for scheduling policies; the webhook's response to the API server (a dry run
-evicts a pod that does not exist); exempt namespaces that have protectors; workloads whose label breakwater.dev/protect has no effect there.
+evicts a pod that does not exist); exempt namespaces that have protectors; workloads whose label breakwater.dev/protect has no effect there;
+protectors that cover running pods of Jobs, which repeat work when they are suspended and resumed.
 Checks in both: labels and annotations of Breakwater that are misspelt; certificates and caBundles; pods, versions and permissions of components; ` +
 			`your own permissions; clocks.
 

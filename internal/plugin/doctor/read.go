@@ -143,3 +143,20 @@ func readLabeled(ctx context.Context, config *rest.Config, selector string) (all
 	}
 	return all, nil
 }
+
+// readJobPods returns the metadata of the running pods of Jobs.
+func readJobPods(ctx context.Context, config *rest.Config) (all []metav1.PartialObjectMetadata, err error) {
+	client, err := metadata.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		return client.Resource(corev1.SchemeGroupVersion.WithResource("pods")).List(ctx, options)
+	})
+	running := metav1.ListOptions{LabelSelector: findings.JobLabel, FieldSelector: "status.phase=" + string(corev1.PodRunning)}
+	err = pages.EachListItem(ctx, running, func(object runtime.Object) error {
+		all = append(all, *object.(*metav1.PartialObjectMetadata))
+		return nil
+	})
+	return all, plugin.WithRemedy(config, err)
+}

@@ -249,6 +249,10 @@ func TestJudgeReportsCells(t *testing.T) {
 		}), finding{"cell a", "guarding", findings.Problem, "may admit removals without a review: not-at-night", "cell-unguarded"}},
 		"its own match condition differs": {checkCell(func(c *findings.Cell) { c.Configurations.Value[0].Webhooks[0].MatchConditions[0].Expression = "false" }),
 			finding{"cell a", "guarding", findings.Warning, "costs-availability of breakwater", "cell-unguarded"}},
+		"a protector covers running pods of a Job": {checkCell(func(c *findings.Cell) { c.JobPods.Value = jobPods("shop", "web") }),
+			finding{"cell a", "protectors", findings.Warning, "running pods of Jobs: shop/web (Job train).", ""}},
+		"pods of Jobs cannot be read": {checkCell(func(c *findings.Cell) { c.JobPods.Err = forbidden }),
+			finding{"cell a", "protectors", findings.Unknown, "forbidden", ""}},
 		"configurations cannot be read": {checkCell(func(c *findings.Cell) { c.Configurations.Err = forbidden }),
 			finding{"cell a", "guarding", findings.Unknown, "forbidden", ""}},
 		"the webhook does not answer": {checkCell(func(c *findings.Cell) {
@@ -300,4 +304,41 @@ func TestJudgeReportsCells(t *testing.T) {
 		"namespaces cannot be read with the kubeconfig of the Cell": {checkCell(func(c *findings.Cell) { c.UsesCellKubeconfig, c.NamespaceObjects.Err = true, forbidden }),
 			finding{"cell a", "exempt", findings.Unknown, "forbidden", ""}},
 	}.run(t, trusted)
+}
+
+// jobPods returns the metadata of two running pods of a Job.
+func jobPods(namespace, app string) (pods []metav1.PartialObjectMetadata) {
+	for _, name := range []string{"train-1", "train-2"} {
+		labels := map[string]string{"app": app, findings.JobLabel: "train"}
+		pods = append(pods, metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels}})
+	}
+	return pods
+}
+
+func TestJudgeAcceptsPodsOfJobsThatMayBeDeleted(t *testing.T) {
+	for claim, change := range map[string]func(*findings.Inspection){
+		"no protector selects them":          checkCell(func(c *findings.Cell) { c.JobPods.Value = jobPods("shop", "other") }),
+		"they are in another namespace":      checkCell(func(c *findings.Cell) { c.JobPods.Value = jobPods("bank", "web") }),
+		"their namespace is not of the cell": checkCell(func(c *findings.Cell) { c.Namespaces = []string{"bank"} }),
+		"they are exempt": core(func(c *findings.Core) {
+			c.Protectors.Value[0].Spec.ExemptPodSelector = &v1alpha1.PodSelector{MatchExpressions: []v1alpha1.PodSelectorRequirement{
+				{Key: findings.JobLabel, Operator: metav1.LabelSelectorOpExists},
+			}}
+		}),
+		"the floor is 0": core(func(c *findings.Core) { c.Protectors.Value[0].Spec.MinAvailable = v1alpha1.Pods(0) }),
+		"deletions are not guarded": core(func(c *findings.Core) {
+			c.Protectors.Value[0].Spec.Operations = []v1alpha1.Operation{v1alpha1.OperationEvict, v1alpha1.OperationRelabel}
+		}),
+	} {
+		t.Run(claim, func(t *testing.T) {
+			r := healthy(t, newSigner(t, 1000*day))
+			r.Cells[0].JobPods.Value = jobPods("shop", "web")
+			change(r)
+			for _, f := range findings.Judge(r) {
+				if f.Check == "protectors" && strings.Contains(f.Found, "Job train") {
+					t.Errorf("Judge() found %+v, want no finding about the Job", f)
+				}
+			}
+		})
+	}
 }

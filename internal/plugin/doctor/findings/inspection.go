@@ -8,6 +8,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/denial"
@@ -89,7 +90,9 @@ type Cell struct {
 	Scheduling       []Hook
 	NamespaceObjects Result[[]corev1.Namespace]
 	// Requesting are the workloads of built-in kinds that have the label breakwater.dev/protect.
-	Requesting  Result[[]Labeled]
+	Requesting Result[[]Labeled]
+	// JobPods are the running pods of Jobs.
+	JobPods     Result[[]metav1.PartialObjectMetadata]
 	Pods        Result[[]corev1.Pod]
 	Permissions Result[[]Permission]
 }

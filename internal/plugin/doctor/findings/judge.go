@@ -57,6 +57,7 @@ func judgeCell(c *Cell, r *Inspection) []Finding {
 	all = append(append(all, checkBundlesMatch(c)...), checkScheduling(c, r.Cores)...)
 	all = append(all, checkExempt(c, r.Cores)...)
 	all = append(all, checkIgnoredLabels(c, r.Cores)...)
+	all = append(all, checkJobs(c, r.Cores)...)
 	all = append(all, checkKeys(c.where(), namespacesOf(c))...)
 	all = append(all, checkPermissions(c.where(), c.Permissions)...)
 	return append(all, checkPods(c.where(), c.Pods)...)
