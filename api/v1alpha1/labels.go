@@ -76,8 +76,8 @@ const (
 // FinalizerCell holds a deleted Cell until no protector has an entry for it. The topology controller sets it.
 const FinalizerCell = "breakwater.dev/cell"
 
-// AnnotationNudgedAt on the controller of pods is the time at which Breakwater woke it, because there is now budget for a denied
-// removal of its pods. No component reads it. Its only purpose is the event that the write causes.
+// AnnotationNudgedAt on the controller of pods, or on their ResourceClaims, is the time at which Breakwater woke the client that removes
+// them, because there is now budget for a denied removal. No component reads it. Its only purpose is the event that the write causes.
 const AnnotationNudgedAt = "breakwater.dev/nudged-at"
 
 // Labels, annotations and finalizers that the generator sets.

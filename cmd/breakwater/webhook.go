@@ -96,7 +96,7 @@ the webhook.`,
 	flags.StringVar(&f.advertise, "advertise", "", "`IP:PORT` at which other replicas reach this one; required with --peer")
 	flags.StringVar(&f.server.HelpURL, "refusal-help-url", "", "`URL` of a page of yours that each refusal names")
 	flags.BoolVar(&f.server.Audit, "audit", false, "allow every removal that would be denied, and every pod that a scheduling policy rejects, with a warning for the client: a trial mode that protects nothing")
-	flags.BoolVar(&f.retryDenied, "nudge", true, "when budget returns, wake the controllers whose removals were denied (an annotation on their objects), and retry abandoned evictions: from tainted nodes, and of pods whose owner was deleted; release pods to a controller that was deleted and created again")
+	flags.BoolVar(&f.retryDenied, "nudge", true, "when budget returns, wake the controllers whose removals were denied (an annotation on their objects), and retry abandoned evictions: from tainted nodes and devices, and of pods whose owner was deleted; release pods to a controller that was deleted and created again")
 	flags.BoolVar(&f.scheduling, "scheduling", false, "apply PodSchedulingPolicies and ClusterPodSchedulingPolicies to pods and workloads, and the spreads of PodProtectors to pods")
 	flags.StringVar(&f.rootGuard, "root-guard", string(rootguard.Warn), "response to the deletion of an object that live floors depend on: `Off|Warn|Deny`")
 	flags.StringVar(&f.onCascade, "on-cascade", string(v1alpha1.CascadeHold), "--on-cascade of the generator, for what the root guard tells clients: `Hold|Release`")

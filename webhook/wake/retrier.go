@@ -127,7 +127,8 @@ func (r *Retrier) Enqueue(cell string, request removal.Request, verdict removal.
 	}
 	if request.Operation == v1alpha1.OperationDelete {
 		isCollected := ref != nil && (request.User == garbageCollector || request.User == controllerManager)
-		r.pods.add(protector, waitingPod{cell, request.Namespace, denied, isCollected}, struct{}{})
+		isDevice := request.User == deviceTaintEviction || request.User == controllerManager
+		r.pods.add(protector, waitingPod{cell, request.Namespace, denied, isCollected, isDevice}, struct{}{})
 		r.orphans.enqueue(cell, request)
 	}
 	if verdict != removal.VerdictReason(quota.DeniedDomainLoss) { // a protector may have budget, but not for this pod

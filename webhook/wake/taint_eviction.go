@@ -23,9 +23,6 @@ const (
 	// longer than admission deadlines: more frequent attempts would keep the budget reserved all the time without a
 	// removal.
 	pdbRetryInterval = 5 * time.Minute
-	// reasonDeviceTaint is the reason of the condition DisruptionTarget that the device taint eviction controller of Kubernetes writes before each
-	// attempt to delete a pod. k8s.io/api has no constant for it.
-	reasonDeviceTaint = "DeletionByDeviceTaintManager"
 )
 
 // waitingPod is a pod whose removal by a controller was refused. The eviction of pods from tainted nodes gives up after
@@ -36,6 +33,8 @@ type waitingPod struct {
 	// mayBeCollected reports whether the client may have been the garbage collector. Only then is it worth reading the
 	// pod's owner.
 	mayBeCollected bool
+	// mayHaveTaintedDevice reports whether the client may have been the device taint eviction. Only then is it worth waking it.
+	mayHaveTaintedDevice bool
 }
 
 // evictionPause is the time until which a pod that waits for a protector is not retried.
@@ -100,6 +99,9 @@ func (r *Retrier) evictPod(ctx context.Context, e waitingPod) (done bool, err er
 		return false, err
 	}
 	if must, err := r.mustBeEvicted(ctx, cell, e, pod); err != nil || !must {
+		if err == nil && e.mayHaveTaintedDevice {
+			r.wakeDeviceTaintEviction(ctx, cell, e, pod)
+		}
 		return false, err
 	}
 	err = cell.client.CoreV1().Pods(e.namespace).EvictV1(ctx, &policyv1.Eviction{
@@ -129,14 +131,6 @@ func (r *Retrier) mustBeEvicted(ctx context.Context, cell *cellClients, e waitin
 		return false, nil
 	}
 	return cell.isOwnerDeleted(ctx, e.namespace, *owner)
-}
-
-// isExpelledByDevice reports whether the device taint eviction controller tried to delete a pod. Two minutes after an attempt, the disruption
-// controller of Kubernetes sets the condition to False, which also ends the claim of a taint that was removed.
-func isExpelledByDevice(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && c.Reason == reasonDeviceTaint
-	})
 }
 
 // taintsOf returns the NoExecute taints of a node.

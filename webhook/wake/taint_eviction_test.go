@@ -13,6 +13,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -59,6 +60,7 @@ func newTestRetrier(pod *corev1.Pod, owners ...runtime.Object) (*Retrier, *fake.
 	kinds := meta.NewDefaultRESTMapper(nil)
 	kinds.Add(appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), meta.RESTScopeNamespace)
 	kinds.Add(corev1.SchemeGroupVersion.WithKind("Namespace"), meta.RESTScopeRoot)
+	kinds.Add(resourcev1.SchemeGroupVersion.WithKind("ResourceClaim"), meta.RESTScopeNamespace)
 	config := &rest.Config{}
 	reached := testCells{"cell": config}
 	n := New(reached, newRetries(), logr.Discard())
@@ -130,39 +132,6 @@ func TestDeniedGarbageCollectionIsEvictedLater(t *testing.T) {
 			}
 			if left := n.pods.pop(by, 9); len(left) > 0 {
 				t.Errorf("waitlist %+v, want it empty", left)
-			}
-		})
-	}
-}
-
-// Annotations of the pod or its owner do not wake the device taint eviction controller. Its condition on the pod is the only sign of a device taint.
-func TestDeniedDeviceTaintEvictionIsEvictedLater(t *testing.T) {
-	const user = serviceAccounts + "kube-system:device-taint-eviction-controller"
-	tainted := corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: reasonDeviceTaint}
-	for claim, c := range map[string]struct {
-		stored, reviewed corev1.PodCondition
-		want             bool
-	}{
-		"when a device of the pod is tainted":             {tainted, tainted, true},
-		"when the condition was written after the review": {tainted, corev1.PodCondition{}, true},
-		"not when only the review has the condition":      {corev1.PodCondition{}, tainted, false},
-		"not when the condition is no longer true":        {corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionFalse, Reason: reasonDeviceTaint}, tainted, false},
-		"not when the scheduler wants to preempt it": {
-			corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonPreemptionByScheduler}, tainted, false,
-		},
-		"not when another condition has the reason": {corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue, Reason: reasonDeviceTaint}, tainted, false},
-	} {
-		t.Run(claim, func(t *testing.T) {
-			request, by, pod := deniedTo(user)
-			stored := pod.DeepCopy()
-			pod.Status.Conditions, stored.Status.Conditions = []corev1.PodCondition{c.reviewed}, []corev1.PodCondition{c.stored}
-			request.Pod = removal.NewPod(pod)
-			n, typed, _ := newTestRetrier(stored, owned(func(*metav1.PartialObjectMetadata) {}))
-			n.Enqueue("cell", request, "NoBudget", by)
-			n.retryEvictions(t.Context(), by, 1)
-			got := slices.ContainsFunc(typed.Actions(), func(a clienttesting.Action) bool { return a.Matches("create", "pods/eviction") })
-			if got != c.want {
-				t.Errorf("evicted %v, want %v: %v", got, c.want, typed.Actions())
 			}
 		})
 	}

@@ -110,6 +110,7 @@
 - {apiGroups: [apps], resources: [daemonsets, replicasets, statefulsets], verbs: [get, patch]}
 - {apiGroups: [batch], resources: [jobs], verbs: [get, patch]}
 - {apiGroups: [""], resources: [replicationcontrollers], verbs: [get, patch]}
+- {apiGroups: [resource.k8s.io], resources: [resourceclaims], verbs: [get, patch]}
 {{- range .Values.webhook.ownerKinds }}
 - {apiGroups: [{{ .apiGroup | quote }}], resources: [{{ .resource }}], verbs: [get, patch]}
 - {apiGroups: [{{ .apiGroup | quote }}], resources: [{{ .resource }}/scale], verbs: [get]}
