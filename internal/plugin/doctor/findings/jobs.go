@@ -40,8 +40,8 @@ func checkJobs(c *Cell, cores []Core) []Finding {
 	if len(names) == 0 {
 		return f.ok("No protector covers running pods of a Job.")
 	}
-	return []Finding{f.finding(Warning, "Protectors cover running pods of Jobs: "+joinNames(names)+". If such a Job is suspended, it reports Suspended although denied pods "+
-		"continue, and it repeats their work after it resumes.",
+	return []Finding{f.finding(Warning, "Protectors cover running pods of Jobs: "+joinNames(names)+". If such a Job is suspended, it reports Suspended "+
+		"although denied pods continue, and it repeats their work after it resumes.",
 		"Exempt the pods with spec.exemptPodSelector, or lower the floor before you suspend a Job: docs/how-to/clients.md.", "")}
 }
 
