@@ -24,10 +24,12 @@ import (
 //     workload of the same kind and name replaces the old one. If its number does not count pods, it falls to 0.
 //   - A workload that exists, and has a pod that the count covers, terminating or not, is in the status once a search for workloads
 //     succeeded. A failed search leaves the status unchanged.
+//   - A workload that exists, and whose number does not count pods, is not in the status (rule 16). One that was deleted during the leadership
+//     stays expected until the leader has read that another one has its name.
 //   - No removal is reserved while the floor is unknown.
 //
 // An expectation may be too high for as long as it takes to read that less is wanted. In a calm, the expectation of each workload that
-// exists equals its size, and the status has the floor that follows.
+// exists equals its size, no workload is expected whose number does not count pods, and the status has the floor that follows.
 
 // recordConfirmation records the time at which a protector confirms, or last confirmed.
 func (w *watchedProtector) recordConfirmation(old *v1alpha1.PodProtector) {
@@ -52,11 +54,16 @@ func isCounted(p *v1alpha1.PodProtector, a *v1alpha1.Aggregation) bool {
 // writtenSizes returns the expectations of workloads in a status, and their sum.
 func (w *watchedProtector) writtenSizes(a *v1alpha1.Aggregation) (sizes map[workloadName]int, sum int) {
 	sizes = map[workloadName]int{}
-	for _, e := range a.Workloads {
-		sizes[workloadName{e.Kind, scenario.KeyOf(e.Kind, w.stored.Namespace, e.Name)}] += int(e.Replicas)
+	for i := range a.Workloads {
+		e := &a.Workloads[i]
+		sizes[w.nameOf(e)] += int(e.Replicas)
 		sum += int(e.Replicas)
 	}
 	return sizes, sum
+}
+
+func (w *watchedProtector) nameOf(e *v1alpha1.ExpectedWorkload) workloadName {
+	return workloadName{e.Kind, scenario.KeyOf(e.Kind, w.stored.Namespace, e.Name)}
 }
 
 // judgeExpectation judges the expectation that a write records for the workloads of a cell.
@@ -89,11 +96,7 @@ func (j *aggregationJudge) judgeExpectation(w *watchedProtector, cell, before *v
 	}
 	if hasSearched {
 		j.judgeMissingWorkloads(w, cell, is)
-		for name := range is {
-			if j.history.cells[cell.CellID].isUncounted(name) {
-				j.report.fail("protector %s expects pods of %s %s in %s, whose number does not count them", w.name(), name.kind, name.name.Name, cell.CellID)
-			}
-		}
+		j.judgeUncountedWorkloads(w, cell)
 	}
 }
 
@@ -163,6 +166,19 @@ func (j *aggregationJudge) judgeMissingWorkloads(w *watchedProtector, cell *v1al
 	}
 }
 
+// judgeUncountedWorkloads checks that no workload is expected whose number does not count pods. A leader that has read that a workload was deleted
+// need not have read that another one has its name now.
+func (j *aggregationJudge) judgeUncountedWorkloads(w *watchedProtector, cell *v1alpha1.PodProtectorCell) {
+	t, a := j.history.cells[cell.CellID], &cell.Aggregation
+	began := t.workloads.leadershipStarts[leadershipKey{w.core, a.Epoch}]
+	for i := range a.Workloads {
+		name := w.nameOf(&a.Workloads[i])
+		if t.isUncounted(name) && (!a.Workloads[i].Gone || !t.workloads.byName[name].wasMissingSince(began)) {
+			j.report.fail("protector %s expects pods of %s %s in %s, whose number does not count them", w.name(), name.kind, name.name.Name, cell.CellID)
+		}
+	}
+}
+
 // expectationProblem returns why a protector does not expect yet what the workloads want; "" if it does.
 func (cv *Convergence) expectationProblem(core string, p *v1alpha1.PodProtector) string {
 	if !isFloorFromWorkloads(&p.Spec) || p.Spec.TargetRef != nil {
@@ -179,6 +195,11 @@ func (cv *Convergence) expectationProblem(core string, p *v1alpha1.PodProtector)
 				cell.Aggregation.ExpectedReplicasProblem)
 		}
 		t := cv.Judge.history.cells[cell.CellID]
+		for j := range cell.Aggregation.Workloads {
+			if name := watched.nameOf(&cell.Aggregation.Workloads[j]); t.isUncounted(name) {
+				return fmt.Sprintf("protector %s expects pods of %s %s in %s, whose number does not count them", p.Name, name.kind, name.name.Name, cell.CellID)
+			}
+		}
 		for name, truth := range t.workloads.byName {
 			is, isExpected := sizes[name]
 			if now := truth.current(); now.size != notCounted && now.exists && (isExpected || t.hasPods(watched, name)) && is != now.size {

@@ -120,9 +120,7 @@ func (t *workloadHistories) isLeftoverOf(pod *corev1.Pod, name workloadName) boo
 
 // hasExistedSince reports whether objects of the names in a chain have existed all the time since from.
 func (t *workloadHistories) hasExistedSince(chain []*controllerObject, from time.Time) bool {
-	return !slices.ContainsFunc(chain, func(o *controllerObject) bool {
-		return slices.ContainsFunc(t.byName[o.name].since(from), func(s workloadState) bool { return !s.exists })
-	})
+	return !slices.ContainsFunc(chain, func(o *controllerObject) bool { return t.byName[o.name].wasMissingSince(from) })
 }
 
 // sizeOf returns how many pods an object wants by its own number; notCounted if that is no number of pods.

@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,8 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/simulation/apiserver"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/simulation/scenario"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
 // A protector expects the pods of a workload only if a pod has it as its controller, or had a deleted one of its name (rule 16).
@@ -79,4 +82,68 @@ func TestTheJudgeKnowsWhatExistsWithoutAScale(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A leader expects the pods of a workload that it has read was deleted, until it has read that another one has its name. In a calm, it has read that
+// (rule 16).
+func TestTheJudgeKnowsWhichSuccessorsMayBeUnread(t *testing.T) {
+	const uncounted = "whose number does not count them"
+	for name, c := range map[string]struct {
+		isDeleted, isDeletedBefore, isGone bool
+		want                               string
+	}{
+		"a workload that was deleted during the leadership":                       {true, false, true, ""},
+		"a workload that was deleted before the leadership began":                 {true, true, true, uncounted},
+		"a workload that was never deleted":                                       {false, false, true, uncounted},
+		"a workload that was deleted during the leadership, expected as existing": {true, false, false, uncounted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newJudgeFixture(0, 0)
+				web := scenario.WorkloadPlan{Kind: apiserver.KindPodGroup, Name: "web", Replicas: 3}
+				first := must(h.cell.Create(web.Resource(), web.Object(), ""))
+				recreate := func() {
+					must(h.cell.Delete(web.Resource(), web.Key(), "", scenario.User))
+					must(h.cell.Create(web.Resource(), web.Object(), ""))
+				}
+				if c.isDeletedBefore {
+					recreate()
+				}
+				time.Sleep(time.Second)
+				h.beginLeadership(2)
+				time.Sleep(time.Second)
+				if c.isDeleted && !c.isDeletedBefore {
+					recreate()
+				}
+				h.writeExpectation(2, v1alpha1.ExpectedWorkload{Kind: web.Kind, Name: web.Name, UID: first.GetUID(), Replicas: 3, Gone: c.isGone})
+				if got := strings.Join(h.report.failures, "\n"); c.want == "" && got != "" || !strings.Contains(got, c.want) {
+					t.Errorf("the judge reports %q, want %q", got, c.want)
+				}
+				calm := &Convergence{Judge: h.Judge}
+				if got := calm.expectationProblem(testCore, h.history.protectors[protectorKey{testCore, h.key}].stored); !strings.Contains(got, uncounted) {
+					t.Errorf("expectationProblem() = %q, want %q", got, uncounted)
+				}
+			})
+		})
+	}
+}
+
+// beginLeadership begins a leadership of the cell.
+func (h *judgeFixture) beginLeadership(epoch int64) {
+	cell := &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: testCell}}
+	cell.Status.Aggregator.Epoch = epoch
+	h.history.recordLeadership(testCore, cell)
+}
+
+// writeExpectation makes the floor a percentage, and writes which workloads the leader of an epoch expects.
+func (h *judgeFixture) writeExpectation(epoch int64, workloads ...v1alpha1.ExpectedWorkload) {
+	h.updateProtector("user", func(p *v1alpha1.PodProtector) { p.Spec.MinAvailable = scenario.ParseAmount("50%") })
+	h.updateProtector("aggregator-0@core-0", func(p *v1alpha1.PodProtector) {
+		a, sum := &p.Status.Cells[0].Aggregation, int32(0)
+		for _, w := range workloads {
+			sum += w.Replicas
+		}
+		a.SnapshotVersion, a.Epoch, a.Holder, a.CountedSpec = uintText(h.cell.Version()), epoch, "aggregator-0", quota.CountedSpec(&p.Spec)
+		a.ExpectedReplicas, a.Workloads, a.LastEventTime = &sum, workloads, metav1.NowMicro()
+	})
 }

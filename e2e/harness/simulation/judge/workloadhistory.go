@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -117,6 +118,11 @@ func (t *workloadHistory) since(at time.Time) []workloadState {
 		}
 	}
 	return t.states
+}
+
+// wasMissingSince reports whether the name was free at a time or later.
+func (t *workloadHistory) wasMissingSince(at time.Time) bool {
+	return slices.ContainsFunc(t.since(at), func(s workloadState) bool { return !s.exists })
 }
 
 // timeOf returns when the cell reached a version, in the earliest era from first on in which it did.
