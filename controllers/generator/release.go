@@ -103,7 +103,7 @@ func (r *releaser) release(
 	if err != nil {
 		return "", fmt.Errorf("get the PodProtectors from the API server: %w", err)
 	}
-	cause, err = r.checkRelease(ctx, ref, protectors, live, cause)
+	source, cause, err = r.checkRelease(ctx, ref, source, protectors, live, cause)
 	if errors.Is(err, errOutdated) {
 		return outdated, nil
 	} else if err != nil {
@@ -135,33 +135,37 @@ func (r *releaser) release(
 	return released, nil
 }
 
-// checkRelease returns errOutdated if the source is not to be released, by what the API server returns, or if one of its protectors vanished. Otherwise
-// it returns the cause. For a source that exists, that is the one by what the API server returns: a cache that does not have the protectors yet does not
-// show that the deletion of their policy is the cause, which may be part of a cascade.
+// checkRelease returns the source as the API server returns it, and the cause. It returns errOutdated if that is another object than the cache shows, or if
+// only one of the two is being deleted: then the cause is another one, which may be a cascade. It also returns errOutdated if the source is not to be
+// released, or if one of its protectors vanished. The cause for a source that exists is that by the policies that the API server returns: a cache that does
+// not have the protectors yet does not show that the deletion of their policy is the cause.
 func (r *releaser) checkRelease(
-	ctx context.Context, ref policy.Ref, cached, live []*v1alpha1.PodProtector, cause releaseCause,
-) (releaseCause, error) {
+	ctx context.Context, ref policy.Ref, source client.Object, cached, live []*v1alpha1.PodProtector, cause releaseCause,
+) (client.Object, releaseCause, error) {
 	// Rule 11: the cache may show a deletion that never happened, because the core may have been restored to a state before it.
 	current, err := r.kinds.getLive(ctx, ref)
 	if err != nil {
-		return cause, fmt.Errorf("get the %s from the API server: %w", ref.Kind, err)
+		return nil, cause, fmt.Errorf("get the %s from the API server: %w", ref.Kind, err)
 	}
-	if current != nil && current.GetDeletionTimestamp() == nil {
+	if current == nil || current.GetUID() != source.GetUID() || (current.GetDeletionTimestamp() == nil) != (source.GetDeletionTimestamp() == nil) {
+		return nil, cause, errOutdated
+	}
+	if current.GetDeletionTimestamp() == nil {
 		choice, err := r.policies.chooseFrom(ctx, r.live, ref, current, lastOrigin(live))
 		if err != nil {
-			return cause, err
+			return nil, cause, err
 		}
 		if choice.Verdict != policy.Release {
-			return cause, errOutdated
+			return nil, cause, errOutdated
 		}
 		cause = optedOutCause(ref, choice)
 	}
 	for _, protector := range cached {
 		if findByName(live, protector.Name) == nil && clusters.WasLost(protector) {
-			return cause, errOutdated // rule 10: the keeper recreates it
+			return nil, cause, errOutdated // rule 10: the keeper recreates it
 		}
 	}
-	return cause, nil
+	return current, cause, nil
 }
 
 // isHeldInCache reports whether the cache shows on all held protectors why they are held (rule 10). The keeper recreates a protector that

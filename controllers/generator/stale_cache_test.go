@@ -117,6 +117,37 @@ func TestReconcileRequeuesOnOutdatedCache(t *testing.T) {
 	}
 }
 
+// The API server may have another state of the source than the one by which the cache says that it needs no protector any more. A cascade may have
+// deleted it meanwhile, or another source of its name: a request for the cached one would not name that, and would withdraw its record.
+func TestReleaseWaitsForCacheToShowTheSource(t *testing.T) {
+	web, protector := newWebWithProtector(t)
+	optedOut, deleted, another := web.DeepCopy(), markTerminating(web.DeepCopy()), markTerminating(web.DeepCopy())
+	optedOut.Labels[v1alpha1.LabelProtect] = "false"
+	another.UID = "9"
+	for claim, c := range map[string]struct {
+		shown  *appsv1.Deployment
+		stored []client.Object
+		want   outcome
+		asked  int
+	}{
+		"it opted out before it was deleted": {optedOut, []client.Object{deleted}, outdated, 0},
+		"it opted out before it vanished":    {optedOut, nil, outdated, 0},
+		"it was deleted before it vanished":  {deleted, nil, outdated, 0},
+		"another one of its name is deleted": {deleted, []client.Object{another}, outdated, 0},
+		"it opted out":                       {optedOut, []client.Object{optedOut}, decreaseHeld, 1},
+		"it is being deleted":                {deleted, []client.Object{deleted}, outdated, 1}, // the cache does not show yet why it is held
+	} {
+		t.Run(claim, func(t *testing.T) {
+			d, brake := newStaleDependencies(t, []client.Object{c.shown, protector}, append(c.stored, protector)), &causeBrake{}
+			d.brake = brake
+			got, err := newReconciler(d).reconcileProtectors(t.Context(), webRef, c.shown, []*v1alpha1.PodProtector{protector})
+			if err != nil || got != c.want || len(brake.deleted) != c.asked {
+				t.Errorf("reconcileProtectors() = %q, %v after %d requests to the brake, want %q after %d", got, err, len(brake.deleted), c.want, c.asked)
+			}
+		})
+	}
+}
+
 // A cache that does not show a protector yet hides that the deletion of its policy releases it, which may be part of a cascade (simulation, 1804089).
 func TestReleaseWithoutCachedProtectorNamesDeletedPolicy(t *testing.T) {
 	web, protector := newWebWithProtector(t)
