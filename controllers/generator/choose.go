@@ -24,19 +24,27 @@ type policyChooser struct {
 // so choose decides again by what the API server returns.
 func (c *policyChooser) choose(ctx context.Context, ref policy.Ref, source client.Object, protectors []*v1alpha1.PodProtector) (policy.Choice, error) {
 	last := lastOrigin(protectors)
-	choice, err := c.chooseFrom(ctx, c.cache, ref, source, last)
+	choice, err := c.chooseFrom(ctx, c.cache, c.kinds.watches.namespaceLabels, ref, source, last)
 	if err != nil {
 		return policy.Choice{}, err
 	}
 	if last == nil || choice.Verdict == policy.Protect && choice.Origin.Policy == last.Policy {
 		return choice, nil
 	}
-	return c.chooseFrom(ctx, c.live, ref, source, last)
+	return c.chooseLive(ctx, ref, source, last)
 }
+
+// chooseLive decides by the policies and the labels of the namespace that the API server returns.
+func (c *policyChooser) chooseLive(ctx context.Context, ref policy.Ref, source client.Object, last *policy.Origin) (policy.Choice, error) {
+	return c.chooseFrom(ctx, c.live, c.kinds.watches.liveNamespaceLabels, ref, source, last)
+}
+
+// labelReader returns the labels of a namespace.
+type labelReader = func(ctx context.Context, namespace string) (map[string]string, error)
 
 // chooseFrom decides by the policies that a reader returns.
 func (c *policyChooser) chooseFrom(
-	ctx context.Context, reader client.Reader, ref policy.Ref, source client.Object, last *policy.Origin,
+	ctx context.Context, reader client.Reader, namespaceLabels labelReader, ref policy.Ref, source client.Object, last *policy.Origin,
 ) (policy.Choice, error) {
 	policies, err := listPolicies(ctx, reader, ref.Namespace)
 	if err != nil {
@@ -45,7 +53,7 @@ func (c *policyChooser) chooseFrom(
 	if policies, err = c.omitPolicyOfDeletedCRD(ctx, policies, last); err != nil {
 		return policy.Choice{}, err
 	}
-	candidate, err := c.kinds.candidate(ctx, ref, source, policies)
+	candidate, err := candidateOf(ctx, ref, source, policies, namespaceLabels)
 	if err != nil {
 		return policy.Choice{}, err
 	}
@@ -108,13 +116,15 @@ func lastOrigin(protectors []*v1alpha1.PodProtector) *policy.Origin {
 	return last
 }
 
-// candidate returns the properties of a source that policies use.
-func (k *Kinds) candidate(ctx context.Context, ref policy.Ref, source client.Object, policies []*policy.Policy) (policy.Candidate, error) {
+// candidateOf returns the properties of a source that policies use.
+func candidateOf(
+	ctx context.Context, ref policy.Ref, source client.Object, policies []*policy.Policy, namespaceLabels labelReader,
+) (policy.Candidate, error) {
 	c := policy.Candidate{Ref: ref, Labels: source.GetLabels()}
 	if !slices.ContainsFunc(policies, func(p *policy.Policy) bool { return p.Namespaces != nil }) {
 		return c, nil
 	}
 	var err error
-	c.NamespaceLabels, err = k.watches.namespaceLabels(ctx, ref.Namespace)
+	c.NamespaceLabels, err = namespaceLabels(ctx, ref.Namespace)
 	return c, err
 }

@@ -113,14 +113,15 @@ func (l *decreaseLimiter) limitLive(
 	}
 	isHeld, weakening := false, l.brake.DescribeDecrease(protector, after)
 	if weakening.IsLarge() {
-		if err := l.checkSource(ctx, ref, source, wanted, choice); err != nil {
+		current, err := l.checkSource(ctx, ref, source, wanted, choice)
+		if err != nil {
 			return wanted, err
 		}
-		if err := l.checkPolicy(ctx, ref, source, protector, choice); err != nil {
+		if err := l.checkPolicy(ctx, ref, current, protector, choice); err != nil {
 			return wanted, err
 		}
 		verdict, err := l.decide(ctx, ref, brake.Request{
-			Protector: protector, Source: source, Deleted: choice.Deleted, Effect: weakening.Effect, Cause: fmt.Sprintf("%s, or its policy, changed", ref),
+			Protector: protector, Source: current, Deleted: choice.Deleted, Effect: weakening.Effect, Cause: fmt.Sprintf("%s, or its policy, changed", ref),
 		})
 		if err != nil {
 			return wanted, err
@@ -154,7 +155,7 @@ func (l *decreaseLimiter) withdrawUnwanted(
 	if _, isPending := brake.PendingOf(live); !isPending {
 		return nil
 	}
-	if err := l.checkSource(ctx, ref, source, wanted, choice); err != nil {
+	if _, err := l.checkSource(ctx, ref, source, wanted, choice); err != nil {
 		return err
 	}
 	return l.withdraw(ctx, ref, live)
@@ -171,30 +172,32 @@ func (l *decreaseLimiter) withdraw(ctx context.Context, ref policy.Ref, live *v1
 	return err
 }
 
-// checkSource returns errOutdated if the source of a large decrease is no longer as the cache shows it: that is no evidence of intent
-// (rule 13). The desired state of sources that are not of built-in kinds was read from the API server just before.
-func (l *decreaseLimiter) checkSource(ctx context.Context, ref policy.Ref, source client.Object, wanted policy.Protector, choice policy.Choice) error {
+// checkSource returns the source of a large decrease from the API server, or errOutdated if it is no longer as the cache shows it: that is no evidence
+// of intent (rule 13). The desired state of sources that are not of built-in kinds was read from the API server just before.
+func (l *decreaseLimiter) checkSource(
+	ctx context.Context, ref policy.Ref, source client.Object, wanted policy.Protector, choice policy.Choice,
+) (client.Object, error) {
 	current, err := l.kinds.getUnchanged(ctx, ref, source)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if current == nil {
-		return errOutdated
+		return nil, errOutdated
 	}
 	kind, isBuiltIn := builtInKind(ref.GroupKind())
 	if !isBuiltIn {
-		return nil
+		return current, nil
 	}
 	now, err := policy.Protectors(policy.Source{Kind: kind, Object: current}, interpreterFor(ref, choice.Origin), choice.Origin)
 	if err != nil || len(now) != 1 || !equality.Semantic.DeepEqual(now[0].Object.Spec, wanted.Object.Spec) {
-		return errOutdated
+		return nil, errOutdated
 	}
-	return nil
+	return current, nil
 }
 
 // checkPolicy returns errOutdated if the policies, or that of the protector, are no longer as the cache shows them: a rule that a user has changed since
-// is no evidence of intent (rule 13), and the deletion of another policy than the choice was made for may be part of a cascade. The protector was read
-// from the API server.
+// is no evidence of intent (rule 13), and the deletion of another policy than the choice was made for may be part of a cascade. The source and the
+// protector were read from the API server.
 func (l *decreaseLimiter) checkPolicy(
 	ctx context.Context, ref policy.Ref, source client.Object, protector *v1alpha1.PodProtector, choice policy.Choice,
 ) error {
@@ -202,7 +205,7 @@ func (l *decreaseLimiter) checkPolicy(
 	if choice.Origin.Policy == "" && (last == nil || last.Policy == "") {
 		return nil
 	}
-	current, err := l.policies.chooseFrom(ctx, l.live, ref, source, last)
+	current, err := l.policies.chooseLive(ctx, ref, source, last)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package generator
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
@@ -98,7 +99,8 @@ func (k *Kinds) newObject(kind schema.GroupVersionKind) (client.Object, error) {
 	return created.(client.Object), nil
 }
 
-// getFull returns a source with all that its interpreter needs; nil when the source is no longer the one that the cache shows.
+// getFull returns a source with all that its interpreter needs; nil when the source is no longer the one that the cache shows, or has other labels, by
+// which the policy was chosen that says where its parts are.
 func (k *Kinds) getFull(ctx context.Context, ref policy.Ref, source client.Object, origin policy.Origin) (*policy.Source, error) {
 	if kind, ok := builtInKind(ref.GroupKind()); ok {
 		return &policy.Source{Kind: kind, Object: source}, nil
@@ -114,7 +116,7 @@ func (k *Kinds) getFull(ctx context.Context, ref policy.Ref, source client.Objec
 	if err != nil {
 		return nil, err
 	}
-	if object.GetUID() != source.GetUID() || object.GetDeletionTimestamp() != nil {
+	if object.GetUID() != source.GetUID() || object.GetDeletionTimestamp() != nil || !maps.Equal(object.GetLabels(), source.GetLabels()) {
 		return nil, nil
 	}
 	full := &policy.Source{Kind: kind, Object: object}

@@ -75,7 +75,7 @@ func (r *PolicyReconciler) computeStatus(ctx context.Context, object client.Obje
 		if source.GetDeletionTimestamp() != nil {
 			return nil
 		}
-		candidate, err := r.Kinds.candidate(ctx, ref, source, ranked)
+		candidate, err := candidateOf(ctx, ref, source, ranked, r.Kinds.watches.namespaceLabels)
 		if err != nil || !p.Selects(candidate) {
 			return err
 		}

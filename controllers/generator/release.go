@@ -151,7 +151,7 @@ func (r *releaser) checkRelease(
 		return nil, cause, errOutdated
 	}
 	if current.GetDeletionTimestamp() == nil {
-		choice, err := r.policies.chooseFrom(ctx, r.live, ref, current, lastOrigin(live))
+		choice, err := r.policies.chooseLive(ctx, ref, current, lastOrigin(live))
 		if err != nil {
 			return nil, cause, err
 		}

@@ -223,6 +223,11 @@ func (w *kindWatches) namespaceLabels(ctx context.Context, namespace string) (ma
 			return object.Labels, nil
 		}
 	}
+	return w.liveNamespaceLabels(ctx, namespace)
+}
+
+// liveNamespaceLabels returns the labels of a namespace from the API server.
+func (w *kindWatches) liveNamespaceLabels(ctx context.Context, namespace string) (map[string]string, error) {
 	object, err := w.metadata.Resource(namespaceResource()).Get(ctx, namespace, metav1.GetOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("get the labels of namespace %s: %w", namespace, err)
