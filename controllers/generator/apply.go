@@ -27,9 +27,12 @@ type applier struct{ client client.Client }
 // neverStored is a version that no stored object has. An apply with it creates an object, and conflicts with one that exists.
 const neverStored = "1"
 
-// create creates a protector.
+// create creates a protector, and sets its UID in wanted.
 func (a *applier) create(ctx context.Context, wanted policy.Protector) error {
-	_, err := a.apply(ctx, &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{ResourceVersion: neverStored}}, wanted)
+	created, err := a.apply(ctx, &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{ResourceVersion: neverStored}}, wanted)
+	if err == nil {
+		wanted.Object.UID = created.GetUID()
+	}
 	return err
 }
 

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
@@ -72,7 +73,10 @@ func vanishedCondition(ref policy.Ref) clusters.Announcement {
 }
 
 // conditionWriter writes the condition TargetResolved of protectors.
-type conditionWriter struct{ announcer clusters.Announcer }
+type conditionWriter struct {
+	announcer clusters.Announcer
+	kinds     *Kinds
+}
 
 // announce writes the condition if it differs, and emits an event.
 func (w *conditionWriter) announce(ctx context.Context, protector *v1alpha1.PodProtector, want clusters.Announcement) error {
@@ -81,4 +85,31 @@ func (w *conditionWriter) announce(ctx context.Context, protector *v1alpha1.PodP
 		_, err = classifyWriteError(err, "resolve")
 	}
 	return err
+}
+
+// announceExisting writes the condition of a protector whose source exists. A leader that was paused may see a source that was deleted since, and
+// another leader may have recorded that in the same condition. Nothing else records it (rule 13), so the API server must confirm the source then. The
+// source is read after the protector.
+func (w *conditionWriter) announceExisting(
+	ctx context.Context, ref policy.Ref, source client.Object, protector *v1alpha1.PodProtector, want clusters.Announcement,
+) (outcome, error) {
+	if want.IsSet(protector) {
+		return protected, nil
+	}
+	live, err := get(ctx, w.announcer.Live, client.ObjectKeyFromObject(protector), &v1alpha1.PodProtector{})
+	if err != nil {
+		return "", fmt.Errorf("get the PodProtector from the API server: %w", err)
+	}
+	if live == nil || live.UID != protector.UID {
+		return outdated, nil
+	}
+	if isSourceDeleted(live) {
+		if current, err := w.kinds.getUnchanged(ctx, ref, source); err != nil || current == nil {
+			return outdated, err
+		}
+	}
+	if err := w.announcer.AnnounceOn(ctx, live, want); err != nil {
+		return classifyWriteError(err, "resolve")
+	}
+	return protected, nil
 }

@@ -50,7 +50,9 @@ func newReconciler(d dependencies) *Reconciler {
 	onSource := &sourceEvents{recorder: d.events, selector: d.selector}
 	apply := &applier{d.client}
 	decreases := &decreaseLimiter{brake: d.brake, live: d.live, applier: apply, kinds: d.kinds, policies: policies, source: onSource, retries: retry}
-	conditions := &conditionWriter{clusters.Announcer{Status: d.client, Live: d.live, Events: d.events, Owner: Name, Action: "Resolve"}}
+	conditions := &conditionWriter{
+		announcer: clusters.Announcer{Status: d.client, Live: d.live, Events: d.events, Owner: Name, Action: "Resolve"}, kinds: d.kinds,
+	}
 	finalizer := &sourceFinalizer{d.client, d.kinds}
 	release := &releaser{
 		client: d.client, live: d.live, kinds: d.kinds, losses: d.losses, policies: policies, decreases: decreases, conditions: conditions,

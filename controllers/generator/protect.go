@@ -43,7 +43,7 @@ func (p *protection) protect(
 	ctx context.Context, ref policy.Ref, source client.Object, protectors []*v1alpha1.PodProtector, choice policy.Choice,
 ) (outcome, error) {
 	if choice.Verdict == policy.Retain && !hasReadableOrigin(protectors) {
-		return p.retainProtectors(ctx, protectors, choice)
+		return p.retainProtectors(ctx, ref, source, protectors, choice)
 	}
 	full, err := p.kinds.getFull(ctx, ref, source, choice.Origin)
 	if err != nil {
@@ -55,7 +55,7 @@ func (p *protection) protect(
 	wanted, err := policy.Protectors(*full, interpreterFor(ref, choice.Origin), choice.Origin)
 	switch {
 	case err != nil && choice.Verdict == policy.Retain:
-		return p.retainProtectors(ctx, protectors, choice)
+		return p.retainProtectors(ctx, ref, source, protectors, choice)
 	case err != nil:
 		return p.reportDenial(source, err)
 	}
@@ -123,7 +123,7 @@ func (p *protection) ensureProtector(
 	case err != nil:
 		return classifyWriteError(err, "change the PodProtector")
 	}
-	return p.announceExisting(ctx, ref, source, live, existingSourceCondition(ref, live, limited, choice))
+	return p.conditions.announceExisting(ctx, ref, source, live, existingSourceCondition(ref, live, limited, choice))
 }
 
 // change makes an existing protector as its source wants it, as far as the brake grants that. It returns the version that it decided on and what it
@@ -144,32 +144,6 @@ func (p *protection) change(
 		log.FromContext(ctx).Info("Updated PodProtector", "protector", klog.KObj(protector), "floor", wanted.Object.Spec.MinAvailable)
 	}
 	return protector, wanted, nil
-}
-
-// announceExisting writes the condition of a protector whose source exists. A leader that was paused may see a source that was deleted since, and
-// another leader may have recorded that in the same condition. Nothing else records it (rule 13), so the API server must confirm the source then.
-func (p *protection) announceExisting(
-	ctx context.Context, ref policy.Ref, source client.Object, protector *v1alpha1.PodProtector, want clusters.Announcement,
-) (outcome, error) {
-	if want.IsSet(protector) {
-		return protected, nil
-	}
-	live, err := get(ctx, p.live, client.ObjectKeyFromObject(protector), &v1alpha1.PodProtector{})
-	if err != nil {
-		return "", fmt.Errorf("get the PodProtector from the API server: %w", err)
-	}
-	if live == nil || live.UID != protector.UID {
-		return outdated, nil
-	}
-	if isSourceDeleted(live) {
-		if current, err := p.kinds.getUnchanged(ctx, ref, source); err != nil || current == nil {
-			return outdated, err
-		}
-	}
-	if err := p.conditions.announcer.AnnounceOn(ctx, live, want); err != nil {
-		return classifyWriteError(err, "resolve")
-	}
-	return protected, nil
 }
 
 // create creates the protector, or finds it if a user changed the kind of its source. It makes two live reads first. With a cache that lags, it could
@@ -208,7 +182,7 @@ func (p *protection) create(
 	p.metrics.writes.WithLabelValues("create").Inc()
 	p.source.emitProtected(source, nil, wanted)
 	log.FromContext(ctx).Info("Created PodProtector", "protector", klog.KObj(wanted.Object), "floor", wanted.Object.Spec.MinAvailable)
-	return protected, p.conditions.announce(ctx, wanted.Object, existingSourceCondition(ref, wanted.Object, wanted, choice))
+	return p.conditions.announceExisting(ctx, ref, source, wanted.Object, existingSourceCondition(ref, wanted.Object, wanted, choice))
 }
 
 // markPossiblyRestored marks a protector that may not be the first of its source, because the source already has the generator's finalizer
@@ -246,13 +220,15 @@ func (p *protection) checkNames(
 }
 
 // retainProtectors keeps protectors as they are if their policy no longer exists and its record cannot be parsed.
-func (p *protection) retainProtectors(ctx context.Context, protectors []*v1alpha1.PodProtector, choice policy.Choice) (outcome, error) {
+func (p *protection) retainProtectors(
+	ctx context.Context, ref policy.Ref, source client.Object, protectors []*v1alpha1.PodProtector, choice policy.Choice,
+) (outcome, error) {
 	for _, protector := range protectors {
 		if !policy.IsGenerated(protector) || isReleased(protector) {
 			continue
 		}
-		if err := p.conditions.announce(ctx, protector, retainedCondition(choice)); err != nil {
-			return "", err
+		if result, err := p.conditions.announceExisting(ctx, ref, source, protector, retainedCondition(choice)); err != nil || result == outdated {
+			return result, err
 		}
 	}
 	return retained, nil

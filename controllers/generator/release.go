@@ -114,7 +114,7 @@ func (r *releaser) release(
 	}
 	verdict, err := r.releaseProtectors(ctx, ref, source, live, cause)
 	switch {
-	case errors.Is(err, errProtectorVanished):
+	case errors.Is(err, errProtectorVanished), errors.Is(err, errOutdated):
 		return outdated, nil
 	case err != nil:
 		return "", err

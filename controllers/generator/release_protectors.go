@@ -40,10 +40,8 @@ func (r *releaser) releaseProtectors(
 			if strictest == brake.Granted {
 				strictest = brake.Held
 			}
-			if cause.heldCondition != nil {
-				if err := r.conditions.announce(ctx, protector, *cause.heldCondition); err != nil {
-					return "", err
-				}
+			if err := r.announceHeld(ctx, ref, source, protector, cause); err != nil {
+				return "", err
 			}
 			continue
 		}
@@ -55,6 +53,22 @@ func (r *releaser) releaseProtectors(
 		r.retries.retryAfter(ref, clusters.RecheckInterval)
 	}
 	return strictest, nil
+}
+
+// announceHeld writes the condition of a protector whose release is held.
+func (r *releaser) announceHeld(
+	ctx context.Context, ref policy.Ref, source client.Object, protector *v1alpha1.PodProtector, cause releaseCause,
+) error {
+	if cause.heldCondition == nil {
+		return nil
+	}
+	if source == nil || source.GetDeletionTimestamp() != nil {
+		return r.conditions.announce(ctx, protector, *cause.heldCondition)
+	}
+	if result, err := r.conditions.announceExisting(ctx, ref, source, protector, *cause.heldCondition); err != nil || result != outdated {
+		return err
+	}
+	return errOutdated
 }
 
 // releaseProtector deletes a protector: it removes the finalizer first, then the object. It records the release between the two: a record counts for

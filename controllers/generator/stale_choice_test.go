@@ -1,7 +1,9 @@
 package generator
 
 import (
+	"context"
 	"errors"
+	"sync"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -15,8 +17,10 @@ import (
 	metadatafake "k8s.io/client-go/metadata/fake"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	core "github.com/breakwater-k8s/breakwater/internal/core/brake"
 	"github.com/breakwater-k8s/breakwater/internal/core/policy"
 )
 
@@ -129,4 +133,85 @@ func TestFullSourceHasTheLabelsOfTheCache(t *testing.T) {
 			t.Errorf("getFull() of a source that the cache shows with the tier %s = %v, %v, want one: %v", tier, full, err, want)
 		}
 	}
+}
+
+// A leader that lags, or was paused, sees a source that a user has deleted since, which another leader has recorded. Without the record the protector would
+// stay in force until a user confirms that it is not needed any more.
+func TestRecordOfDeletionIsNotReplaced(t *testing.T) {
+	web, protector := newWebWithProtector(t)
+	web.Finalizers = nil // so that a deletion ends it at once
+	unlabeled := web.DeepCopy()
+	unlabeled.Labels = nil
+	unreadable := protectorOf(protector.DeepCopy(), "ProtectionPolicy/lost")
+	unreadable.Annotations[v1alpha1.AnnotationPolicyRule] = "?"
+	rule, ruled := ruleDeletedWithItsOwner(), protectorOf(protector.DeepCopy(), "ProtectionPolicy/rule")
+	for claim, c := range map[string]struct {
+		shown, stored []client.Object
+		// at is after which request the other leader records the deletion.
+		at string
+	}{
+		"while it retains a protector":        {[]client.Object{web, unreadable}, []client.Object{web, unreadable}, ""},
+		"after it created the protector":      {[]client.Object{web}, []client.Object{web}, "apply"},
+		"while it records that none is there": {[]client.Object{protector}, []client.Object{protector}, "get"},
+		"while it releases by a policy":       {[]client.Object{unlabeled, rule, ruled}, []client.Object{unlabeled, rule, ruled}, "decide"},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			d := newStaleDependencies(t, c.shown, c.stored)
+			d.kinds.Metadata = existingDefinition(t)
+			other := d.live.(client.WithWatch)
+			record := sync.OnceFunc(func() {
+				stored := &v1alpha1.PodProtector{}
+				if err := other.Get(t.Context(), client.ObjectKeyFromObject(protector), stored); err != nil {
+					t.Fatal(err)
+				}
+				if err := other.Status().Update(t.Context(), withConditions(stored, deletedCause(webRef).heldCondition.Condition)); err != nil {
+					t.Fatal(err)
+				}
+				if err := other.Delete(t.Context(), web); client.IgnoreNotFound(err) != nil {
+					t.Fatal(err)
+				}
+			})
+			if c.at == "" {
+				record()
+			}
+			live := interceptor.NewClient(other, interceptor.Funcs{
+				Get: func(ctx context.Context, w client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+					err := w.Get(ctx, key, object, options...)
+					if _, ok := object.(*v1alpha1.PodProtector); ok && c.at == "get" {
+						record()
+					}
+					return err
+				},
+				Apply: func(ctx context.Context, w client.WithWatch, object runtime.ApplyConfiguration, options ...client.ApplyOption) error {
+					err := w.Apply(ctx, object, options...)
+					record()
+					return err
+				},
+			})
+			d.client, d.live, d.kinds.Live = splitClient{live, d.client.(splitClient).Reader}, live, live
+			if c.at == "decide" {
+				d.brake = &recordingBrake{record: record}
+			}
+			r := newReconciler(d)
+			got, err := r.reconcileSource(t.Context(), webRef)
+			stored := &v1alpha1.PodProtector{}
+			if err := errors.Join(err, other.Get(t.Context(), client.ObjectKeyFromObject(protector), stored)); err != nil {
+				t.Fatal(err)
+			}
+			if !isSourceDeleted(stored) {
+				t.Errorf("reconcileSource() = %q, and the conditions are %+v, want the deletion of the source", got, stored.Status.Conditions)
+			}
+		})
+	}
+}
+
+// recordingBrake holds all decreases, after it has called record.
+type recordingBrake struct {
+	holdingBrake
+	record func()
+}
+
+func (b *recordingBrake) Decide(ctx context.Context, request core.Request) (core.Answer, error) {
+	b.record()
+	return b.holdingBrake.Decide(ctx, request)
 }

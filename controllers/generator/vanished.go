@@ -60,29 +60,26 @@ func (t *retainer) recordVanished(ctx context.Context, ref policy.Ref, protector
 			return sourceVanished, err
 		}
 	}
-	source, err := t.kinds.getLive(ctx, ref)
-	if err != nil {
-		return "", fmt.Errorf("get the %s from the API server: %w", ref.Kind, err)
-	}
-	if source != nil {
-		return outdated, nil
-	}
-	// The cache may show that the source does not exist before it shows the reason: the two come by different watches.
+	// The cache may show that the source does not exist before it shows the reason: the two come by different watches. The source is read after the
+	// protector, whose condition is written only if it has not changed since.
 	live, err := get(ctx, t.live, client.ObjectKeyFromObject(protector), &v1alpha1.PodProtector{})
 	if err != nil {
 		return "", fmt.Errorf("get the PodProtector from the API server: %w", err)
 	}
-	if live != nil && quota.IsRestorePending(live) {
+	source, err := t.kinds.getLive(ctx, ref)
+	if err != nil {
+		return "", fmt.Errorf("get the %s from the API server: %w", ref.Kind, err)
+	}
+	switch {
+	case source != nil, live == nil, live.UID != protector.UID, quota.IsRestorePending(live):
 		return outdated, nil
-	}
-	if live != nil && isSourceDeleted(live) {
+	case isSourceDeleted(live):
 		return t.releaser.releaseHeld(ctx, ref, live)
-	}
-	if live != nil && want.IsSet(live) {
+	case want.IsSet(live):
 		return t.releaseConfirmed(ctx, ref, live)
 	}
-	if err := t.conditions.announce(ctx, protector, want); err != nil {
-		return "", err
+	if err := t.conditions.announcer.AnnounceOn(ctx, live, want); err != nil {
+		return classifyWriteError(err, "resolve")
 	}
 	return sourceVanished, nil
 }
