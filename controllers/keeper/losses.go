@@ -10,6 +10,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
 // Losses are the protectors that vanished without having been released, with their last observed state. All replicas remember
@@ -35,7 +36,6 @@ func (l *Losses) Record(last *v1alpha1.PodProtector) {
 	key := client.ObjectKeyFromObject(last)
 	l.mu.Lock()
 	before, exists := l.all[key]
-	// A recreated protector that vanishes before its status is restored has no state of its own to remember.
 	isRecreated := exists && string(before.last.UID) == last.Annotations[v1alpha1.AnnotationRestored]
 	if !clusters.WasLost(last) {
 		if isRecreated {
@@ -45,8 +45,8 @@ func (l *Losses) Record(last *v1alpha1.PodProtector) {
 		return
 	}
 	now := loss{last: last, vanished: last}
-	if isRecreated {
-		now.last = before.last
+	if isRecreated && quota.IsRestorePending(last) {
+		now.last = before.last // last has no status of its own to remember
 	}
 	l.all[key] = now
 	enqueue := l.enqueue
@@ -93,13 +93,19 @@ func (l *Losses) get(key types.NamespacedName) (loss, bool) {
 
 // Forget implements generator.Losses.
 func (l *Losses) Forget(last *v1alpha1.PodProtector) {
-	l.remove(client.ObjectKeyFromObject(last), last.UID)
-}
-
-func (l *Losses) remove(key types.NamespacedName, uid types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if lost, ok := l.all[key]; ok && lost.last.UID == uid {
+	key := client.ObjectKeyFromObject(last)
+	if lost, ok := l.all[key]; ok && lost.last.UID == last.UID {
+		delete(l.all, key)
+	}
+}
+
+// remove forgets a loss that get returned, unless the protector has vanished again since.
+func (l *Losses) remove(key types.NamespacedName, lost loss) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.all[key].vanished == lost.vanished {
 		delete(l.all, key)
 	}
 }

@@ -1,6 +1,7 @@
 package keeper
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -264,5 +266,69 @@ func TestRecreatedProtectorDropsWithdrawnDecrease(t *testing.T) {
 	p := newReconciler(t, r.reconcileAndGet(t)).reconcileAndGet(t)
 	if quota.IsRestorePending(p) || meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionDecreasePending) != nil {
 		t.Errorf("got the conditions %+v, want nothing pending", p.Status.Conditions)
+	}
+}
+
+// A recreated protector that has its status vanishes too, before the keeper has forgotten the first loss. It has reservations that the first one lacks.
+func TestSecondLossHasTheStateOfTheRecreatedProtector(t *testing.T) {
+	losses := NewLosses()
+	losses.Record(newHeldProtector("a"))
+	losses.Record(newRecreatedProtector("b", metav1.ConditionTrue))
+	if lost, _ := losses.get(client.ObjectKeyFromObject(newHeldProtector(""))); lost.last.UID != "b" {
+		t.Errorf("the remembered state is that of protector %q, want that of b, which is later", lost.last.UID)
+	}
+	losses.Record(newRecreatedProtector("c", metav1.ConditionFalse, "b"))
+	if lost, _ := losses.get(client.ObjectKeyFromObject(newHeldProtector(""))); lost.last.UID != "b" || lost.vanished.UID != "c" {
+		t.Errorf("the remembered state is that of protector %q, want that of b: c had no status yet", lost.last.UID)
+	}
+}
+
+// newRecreatedProtector returns a protector that was recreated in place of another one, a unless given, with its status if restored is true.
+func newRecreatedProtector(uid types.UID, restored metav1.ConditionStatus, of ...string) *v1alpha1.PodProtector {
+	return newHeldProtector(uid, func(p *v1alpha1.PodProtector) {
+		p.Annotations = map[string]string{v1alpha1.AnnotationRestored: append(of, "a")[0]}
+		p.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionRestored, Status: restored}}
+	})
+}
+
+// A protector vanishes again while the keeper completes it, or forgets its loss: the keeper must forget the loss that it has remedied, not this one.
+func TestLossDuringReconciliationIsKept(t *testing.T) {
+	for claim, c := range map[string]struct {
+		existing *v1alpha1.PodProtector
+		// vanished is what the watch last showed of it.
+		vanished *v1alpha1.PodProtector
+	}{
+		"while its status is restored":          {newRecreatedProtector("b", metav1.ConditionFalse), newRecreatedProtector("b", metav1.ConditionFalse)},
+		"while its status is restored, shown":   {newRecreatedProtector("b", metav1.ConditionFalse), newRecreatedProtector("b", metav1.ConditionTrue)},
+		"when it was recreated":                 {newRecreatedProtector("b", metav1.ConditionTrue), newRecreatedProtector("b", metav1.ConditionTrue)},
+		"when a restore of the core brought it": {newHeldProtector("a"), newHeldProtector("a")},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			r := newReconciler(t, c.existing)
+			r.Losses.Record(newHeldProtector("a"))
+			r.Losses.handler().OnAdd(c.existing, false)
+			vanish := func() { r.Losses.handler().OnDelete(toolscache.DeletedFinalStateUnknown{Obj: c.vanished}) }
+			read := func(ctx context.Context, w client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+				err := w.Get(ctx, key, object, options...)
+				if !quota.IsRestorePending(c.existing) {
+					vanish()
+				}
+				return err
+			}
+			write := func(ctx context.Context, w client.Client, of string, object client.Object, options ...client.SubResourceUpdateOption) error {
+				defer vanish()
+				return w.SubResource(of).Update(ctx, object, options...)
+			}
+			live := r.Client.(client.WithWatch)
+			r.Live = interceptor.NewClient(live, interceptor.Funcs{Get: read})
+			r.Client = interceptor.NewClient(live, interceptor.Funcs{SubResourceUpdate: write})
+			key := client.ObjectKeyFromObject(c.existing)
+			if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: key}); err != nil {
+				t.Fatal(err)
+			}
+			if !r.Losses.Has(key) {
+				t.Error("the keeper has forgotten a loss that it has not remedied")
+			}
+		})
 	}
 }

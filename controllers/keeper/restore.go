@@ -39,7 +39,7 @@ func (r *Reconciler) restore(ctx context.Context, key types.NamespacedName) erro
 		return fmt.Errorf("check whether the PodProtector was released: %w", err)
 	}
 	if released {
-		r.Losses.remove(key, lost.last.UID)
+		r.Losses.remove(key, lost)
 		return nil
 	}
 	recreated := &v1alpha1.PodProtector{
@@ -97,7 +97,7 @@ func (r *Reconciler) restoreStatus(ctx context.Context, cached *v1alpha1.PodProt
 		return fmt.Errorf("restore the status: %w", err)
 	}
 	if exists {
-		r.Losses.remove(key, lost.last.UID)
+		r.Losses.remove(key, lost)
 	}
 	r.metrics.restored.Inc()
 	r.Events.Eventf(p, nil, corev1.EventTypeWarning, v1alpha1.ConditionRestored, "Restore", "%s", clusters.EventNote(restored.Message))
@@ -105,14 +105,15 @@ func (r *Reconciler) restoreStatus(ctx context.Context, cached *v1alpha1.PodProt
 }
 
 // forgetLoss forgets the loss of a protector that exists and is complete. Either its core was restored to a state before the loss, or a write
-// whose response was lost recreated it.
+// whose response was lost recreated it. The loss is from before the protector was read: it may vanish again at any time.
 func (r *Reconciler) forgetLoss(ctx context.Context, cached *v1alpha1.PodProtector) error {
 	key, p := client.ObjectKeyFromObject(cached), &v1alpha1.PodProtector{}
+	lost, ok := r.Losses.get(key)
 	if err := r.Live.Get(ctx, key, p); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	if lost, ok := r.Losses.get(key); ok && p.UID == cached.UID && !quota.IsRestorePending(p) {
-		r.Losses.remove(key, lost.last.UID)
+	if ok && p.UID == cached.UID && !quota.IsRestorePending(p) {
+		r.Losses.remove(key, lost)
 	}
 	return nil
 }
