@@ -124,15 +124,21 @@ func (b *Brake) FloorReference(before, after *v1alpha1.PodProtector) string {
 	return brake.NextReference(before, after, limits.Window, b.Now())
 }
 
-// isConfirmed reports whether the protector, its source or its namespace has the confirmation.
+// isConfirmed reports whether the protector, its source or its namespace has the confirmation. A namespace must have it also at the API server: a user
+// may have withdrawn what a late cache still shows, and a restored core may have lost it.
 func (b *Brake) isConfirmed(ctx context.Context, request brake.Request) bool {
 	now := b.Now()
 	if request.IsConfirmed(nil, now) {
 		return true
 	}
-	namespace := clusters.EmptyNamespace()
-	// If the namespace cannot be read, it confirms nothing: the decrease waits.
-	return b.Client.Get(ctx, client.ObjectKey{Name: request.Protector.Namespace}, namespace) == nil && request.IsConfirmed(namespace.Annotations, now)
+	for _, reader := range []client.Reader{b.Client, b.Live} {
+		namespace := clusters.EmptyNamespace()
+		// If the namespace cannot be read, it confirms nothing: the decrease waits.
+		if reader.Get(ctx, client.ObjectKey{Name: request.Protector.Namespace}, namespace) != nil || !request.IsConfirmed(namespace.Annotations, now) {
+			return false
+		}
+	}
+	return true
 }
 
 // record writes the condition of a decrease that is new, or that turns out to be a cascade, and returns it as it is stored.
