@@ -120,10 +120,14 @@ func (k *Kinds) getFull(ctx context.Context, ref policy.Ref, source client.Objec
 		return nil, nil
 	}
 	full := &policy.Source{Kind: kind, Object: object}
-	if origin.TemplatePath == "" {
-		full.Scale, err = k.getScale(ctx, ref, resource)
+	if origin.TemplatePath != "" {
+		return full, nil
 	}
-	return full, err
+	full.Scale, err = k.getScale(ctx, ref, resource)
+	if err != nil || full.Scale != nil && full.Scale.UID != "" && full.Scale.UID != source.GetUID() {
+		return nil, err
+	}
+	return full, nil
 }
 
 // getScale reads a source's scale; nil when its kind has none.

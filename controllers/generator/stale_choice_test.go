@@ -12,9 +12,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/metadata"
 	metadatafake "k8s.io/client-go/metadata/fake"
+	clienttesting "k8s.io/client-go/testing"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -115,7 +117,7 @@ func TestDecreaseReadsTheLabelsOfTheSource(t *testing.T) {
 }
 
 // The labels choose the policy, which says where in the object the parts are. Those of another state would release parts that moved.
-func TestFullSourceHasTheLabelsOfTheCache(t *testing.T) {
+func TestFullSourceIsThatOfTheCache(t *testing.T) {
 	kind := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Game"}
 	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{kind.GroupVersion()})
 	mapper.Add(kind, meta.RESTScopeNamespace)
@@ -125,12 +127,28 @@ func TestFullSourceHasTheLabelsOfTheCache(t *testing.T) {
 	stored.SetName("chess")
 	stored.SetUID("1")
 	stored.SetLabels(map[string]string{"tier": "gold"})
-	k := &Kinds{Dynamic: dynamicfake.NewSimpleDynamicClient(runtime.NewScheme(), stored), mapper: mapper, watches: newKindWatches(nil, "")}
+	objects := dynamicfake.NewSimpleDynamicClient(runtime.NewScheme(), stored)
+	k := &Kinds{Dynamic: objects, mapper: mapper, watches: newKindWatches(nil, "")}
 	for tier, want := range map[string]bool{"gold": true, "bronze": false} {
 		source := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "chess", UID: "1", Labels: map[string]string{"tier": tier}}}
 		full, err := k.getFull(t.Context(), policy.RefOf(kind.GroupKind(), source), source, policy.Origin{Record: policy.Record{TemplatePath: "spec.template"}})
 		if err != nil || (full != nil) != want {
 			t.Errorf("getFull() of a source that the cache shows with the tier %s = %v, %v, want one: %v", tier, full, err, want)
+		}
+	}
+	// The source may be deleted, and another one of its name created, between the read of the object and that of its scale.
+	var uid types.UID
+	objects.PrependReactor("get", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		scale := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "autoscaling/v1", "kind": "Scale"}}
+		scale.SetUID(uid)
+		return action.GetSubresource() == "scale", scale, nil
+	})
+	for scale, want := range map[types.UID]bool{"1": true, "": true, "2": false} {
+		uid = scale
+		source := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "chess", UID: "1", Labels: stored.GetLabels()}}
+		full, err := k.getFull(t.Context(), policy.RefOf(kind.GroupKind(), source), source, policy.Origin{})
+		if err != nil || (full != nil) != want {
+			t.Errorf("getFull() with a scale of the UID %q = %v, %v, want one: %v", scale, full, err, want)
 		}
 	}
 }
