@@ -174,18 +174,21 @@ func stateOf(kind schema.GroupKind, object *metav1.PartialObjectMetadata) string
 // readSize reads the scale of a workload. It is an error if the object of its name is another one now.
 func (w *workloads) readSize(ctx context.Context, resource schema.GroupVersionResource, o snapshot.Owner, namespace string) (size, error) {
 	name := types.NamespacedName{Namespace: namespace, Name: o.Name}
+	var object metav1.Object
 	scale, err := w.dynamic.Resource(resource).Namespace(namespace).Get(ctx, o.Name, metav1.GetOptions{}, "scale")
-	if apierrors.IsNotFound(err) {
+	hasScale := !apierrors.IsNotFound(err)
+	if object = scale; !hasScale {
 		// An API server answers the same for an object that does not exist and for one whose kind has no scale subresource.
-		if _, err = w.metadata.Resource(resource).Namespace(namespace).Get(ctx, o.Name, metav1.GetOptions{}); err == nil {
-			return size{}, nil
-		}
+		object, err = w.metadata.Resource(resource).Namespace(namespace).Get(ctx, o.Name, metav1.GetOptions{})
 	}
 	if err != nil {
 		return size{}, fmt.Errorf("get the scale of %s %s: %w", o.Kind, name, err)
 	}
-	if uid := scale.GetUID(); uid != "" && o.UID != "" && uid != o.UID { // rule 16: the number of another object says nothing of this one
+	if uid := object.GetUID(); uid != "" && o.UID != "" && uid != o.UID { // rule 16: the number of another object says nothing of this one
 		return size{}, fmt.Errorf("%s %s was deleted and created again, and the watch does not show that yet", o.Kind, name)
+	}
+	if !hasScale {
+		return size{}, nil
 	}
 	wanted, _, err := unstructured.NestedInt64(scale.Object, "spec", "replicas")
 	if err != nil {
