@@ -53,8 +53,8 @@ func (c Clearer) Reconcile(ctx context.Context, request reconcile.Request) (reco
 				name, cell.Spec.StaleAfterOrDefault()))
 		}
 	}
-	cells := &v1alpha1.CellList{}
-	if err := c.Client.List(ctx, cells); err != nil {
+	cells := &v1alpha1.CellList{} // rule 11: a late cache does not show that the core was restored, so that the shares are void
+	if err := c.Live.List(ctx, cells); err != nil {
 		return reconcile.Result{}, fmt.Errorf("list Cells: %w", err)
 	}
 	if !quota.MayDropCell(p, name, status.RestoredVersion(cells.Items...)) {

@@ -30,24 +30,52 @@ func (r *Reconciler) applyDiscount(ctx context.Context, cell *v1alpha1.Cell, cur
 	isAffected := func(p *v1alpha1.PodProtector) bool {
 		return after == "" || current.stateFor(p.Namespace) == heartbeat.Silent
 	}
-	return r.updateEntries(ctx, cell.Name, before, isAffected, func(p *v1alpha1.PodProtector) { quota.CellOf(p, cell.Name).Discount = after })
+	protectors, err := r.listEntries(ctx, cell.Name, before, isAffected)
+	if err != nil || len(protectors) == 0 {
+		return err
+	}
+	if after == "" { // rule 17: a late cache may show that a cell is trusted which other cells must not rely on any more
+		live, err := r.readLive(ctx, cell)
+		if err != nil || live == nil || live.Spec.WhenStale == v1alpha1.WhenStaleDiscount {
+			return err
+		}
+	}
+	return r.updateEntries(ctx, protectors, func(p *v1alpha1.PodProtector) { quota.CellOf(p, cell.Name).Discount = after })
 }
 
-// updateEntries changes the entries of a cell that have the given discount, in the protectors concerned, each by compare-and-swap. A protector
-// that another client writes at the same time is retried at the next check.
-func (r *Reconciler) updateEntries(
-	ctx context.Context, cell string, discount v1alpha1.Discount, isAffected func(*v1alpha1.PodProtector) bool, change func(*v1alpha1.PodProtector),
-) error {
+// readLive returns a Cell from the API server; nil if it was deleted, or another one has its name.
+func (r *Reconciler) readLive(ctx context.Context, cell *v1alpha1.Cell) (*v1alpha1.Cell, error) {
+	live := &v1alpha1.Cell{}
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(cell), live); client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("get the Cell from the API server: %w", err)
+	} else if err != nil || live.UID != cell.UID {
+		return nil, nil
+	}
+	return live, nil
+}
+
+// listEntries returns the protectors concerned whose entries of a cell have the given discount. They belong to the cache.
+func (r *Reconciler) listEntries(
+	ctx context.Context, cell string, discount v1alpha1.Discount, isAffected func(*v1alpha1.PodProtector) bool,
+) (found []*v1alpha1.PodProtector, err error) {
 	protectors := &v1alpha1.PodProtectorList{}
 	if err := r.Client.List(ctx, protectors, client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("list PodProtectors: %w", err)
+		return nil, fmt.Errorf("list PodProtectors: %w", err)
 	}
-	var failed []error
 	for i := range protectors.Items {
-		if entry := quota.CellOf(&protectors.Items[i], cell); entry == nil || entry.Discount != discount || !isAffected(&protectors.Items[i]) {
-			continue
+		if entry := quota.CellOf(&protectors.Items[i], cell); entry != nil && entry.Discount == discount && isAffected(&protectors.Items[i]) {
+			found = append(found, &protectors.Items[i])
 		}
-		p := protectors.Items[i].DeepCopy() // p belongs to the cache
+	}
+	return found, nil
+}
+
+// updateEntries changes protectors of listEntries, each by compare-and-swap. A protector that another client writes at the same time is retried at the
+// next check.
+func (r *Reconciler) updateEntries(ctx context.Context, protectors []*v1alpha1.PodProtector, change func(*v1alpha1.PodProtector)) error {
+	var failed []error
+	for _, cached := range protectors {
+		p := cached.DeepCopy()
 		change(p)
 		quota.Summarize(p)
 		if err := r.Client.Status().Update(ctx, p); client.IgnoreNotFound(err) != nil {
@@ -63,10 +91,17 @@ func (r *Reconciler) releaseCell(ctx context.Context, cell *v1alpha1.Cell) error
 	if !controllerutil.ContainsFinalizer(cell, v1alpha1.FinalizerCell) {
 		return nil
 	}
+	// Rule 11: the cache may show a deletion that never happened, or that of a former Cell of the name.
+	if live, err := r.readLive(ctx, cell); err != nil || live == nil || live.DeletionTimestamp == nil {
+		return err
+	}
 	// A cleared entry has no content to wait for.
 	always := func(*v1alpha1.PodProtector) bool { return true }
-	err := r.updateEntries(ctx, cell.Name, v1alpha1.DiscountCleared, always, func(p *v1alpha1.PodProtector) { quota.DropCell(p, cell.Name) })
+	cleared, err := r.listEntries(ctx, cell.Name, v1alpha1.DiscountCleared, always)
 	if err != nil {
+		return err
+	}
+	if err := r.updateEntries(ctx, cleared, func(p *v1alpha1.PodProtector) { quota.DropCell(p, cell.Name) }); err != nil {
 		return err
 	}
 	remaining, err := r.countEntries(ctx, r.Client, cell.Name)
