@@ -60,6 +60,15 @@ func (e *cellEntries) canHave(ctx context.Context, namespace string) (bool, erro
 	return e.canAdd(ctx)
 }
 
+// mayStore reports whether p, which before becomes, may be stored. Counting may have taken long, and the Cell may have been deleted meanwhile.
+func (e *cellEntries) mayStore(ctx context.Context, before, p *v1alpha1.PodProtector) (bool, error) {
+	isNew := quota.CellOf(before, e.start.cell.Name) == nil && quota.CellOf(p, e.start.cell.Name) != nil
+	if !isNew {
+		return true, nil
+	}
+	return e.canAdd(ctx)
+}
+
 // ensure returns the cell's part of the status, and creates it if it does not exist.
 func (e *cellEntries) ensure(p *v1alpha1.PodProtector) *v1alpha1.PodProtectorCell {
 	e.endedProtectors.recordCounted(p)
@@ -76,7 +85,8 @@ func (e *cellEntries) drain(p *v1alpha1.PodProtector) {
 	}
 }
 
-// openCheckInterval is how long after a read of the Cell the aggregator may create entries without reading it again.
+// openCheckInterval is how long after a read of the Cell the aggregator may create entries without reading it again. The topology controller counts the
+// entries of a deleted Cell later than that.
 const openCheckInterval = time.Second
 
 // canAdd reports whether the Cell exists and is not being deleted. No component removes an entry that is created after the topology

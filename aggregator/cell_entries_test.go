@@ -8,9 +8,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	"github.com/breakwater-k8s/breakwater/aggregator/snapshot"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
@@ -65,6 +70,39 @@ func TestDeletedCellGetsNoEntry(t *testing.T) {
 			}
 			if c.want >= 0 && len(w.pending[0].new.Status.Cells) != c.want {
 				t.Errorf("entries %+v, want %d", w.pending[0].new.Status.Cells, c.want)
+			}
+		})
+	}
+}
+
+// The Cell is deleted, and released at once, while a first count reads the pods of a slow cell.
+func TestEntryIsNotAddedAfterTheCellWasReleased(t *testing.T) {
+	for claim, want := range map[string]int{"the Cell exists": 1, "the Cell was released": 0} {
+		t.Run(claim, func(t *testing.T) {
+			w := newSimulatedCell(1, 0)
+			w.create(true)
+			w.lead()
+			r := w.newest().reconciler
+			r.pods.initial.forget(w.key())
+			r.pods.reads.ReadLive = func(_ context.Context, _, selector string) (snapshot.LiveRead, error) {
+				w.passTime(openCheckInterval)
+				if want == 0 {
+					r.entries.readCell = func(context.Context) (*v1alpha1.Cell, uint64, error) {
+						return nil, 0, apierrors.NewNotFound(schema.GroupResource{}, simulatedCellName)
+					}
+				}
+				return w.readLive(selector), nil
+			}
+			p := w.stored.DeepCopy()
+			core := fake.NewClientBuilder().WithScheme(clusters.Scheme()).WithObjects(p).WithStatusSubresource(p).Build()
+			r.enqueuer.rounds, r.writes.protectors = &roundTracer{}, &clusters.Protectors{Cache: core, Live: core, Writer: core}
+			r.enqueuer.queue = workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[types.NamespacedName]())
+			defer r.enqueuer.queue.ShutDown()
+			if err := r.reconcile(t.Context(), w.key()); err != nil {
+				t.Fatal(err)
+			}
+			if err := core.Get(t.Context(), w.key(), p); err != nil || len(p.Status.Cells) != want {
+				t.Errorf("the protector has the entries %+v, %v, want %d", p.Status.Cells, err, want)
 			}
 		})
 	}

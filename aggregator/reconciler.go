@@ -107,6 +107,9 @@ func (r *reconciler) write(ctx context.Context, key types.NamespacedName, p *v1a
 	if !r.enqueuer.ownership.CanWrite(key.Namespace) {
 		return nil
 	}
+	if mayAdd, err := r.entries.mayStore(ctx, before, p); err != nil || !mayAdd {
+		return err
+	}
 	finish, stepErr := r.shares.Step(ctx, before, p, r.entries.drain)
 	if shares.IsOutdated(stepErr) {
 		r.enqueuer.queue.AddAfter(key, shares.ShareRetryInterval)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -83,6 +84,26 @@ func (r *Reconciler) updateEntries(ctx context.Context, protectors []*v1alpha1.P
 		}
 	}
 	return errors.Join(failed...)
+}
+
+// lastEntries is how long after the deletion of a Cell its aggregator may add entries to protectors. It may have read the Cell up to a second before, and
+// no component would remove an entry of a Cell that is gone.
+const lastEntries = 3 * time.Second
+
+// waitForEntries returns how long a deleted Cell must not be released yet.
+func (r *Reconciler) waitForEntries(cell *v1alpha1.Cell) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	stored, now := r.cellStates[cell.Name], r.Monotonic()
+	if stored.key != string(cell.UID) {
+		r.forgetHeartbeats(stored.key)
+		stored = cellState{key: string(cell.UID)}
+	}
+	if stored.deletionSeen.IsZero() {
+		stored.deletionSeen = now
+	}
+	r.cellStates[cell.Name] = stored
+	return stored.deletionSeen.Add(lastEntries).Sub(now)
 }
 
 // releaseCell removes the finalizer of a deleted Cell once no protector has an entry of it. The cell's aggregator removes the entries; if the

@@ -60,6 +60,8 @@ type cellState struct {
 	cluster string
 	// expiry is when the token for its cluster expires; zero if it does not.
 	expiry time.Time
+	// deletionSeen is when the controller first saw that the Cell is being deleted; zero if it is not.
+	deletionSeen time.Time
 	// tokenChecked is when that token was last checked.
 	tokenChecked time.Time
 	// slotHeartbeats are the heartbeats of its shards, if the cell is sharded.
@@ -77,6 +79,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	requeue := reconcile.Result{RequeueAfter: checkInterval}
 	if cell.DeletionTimestamp != nil {
+		if wait := r.waitForEntries(cell); wait > 0 {
+			return reconcile.Result{RequeueAfter: wait}, nil
+		}
 		return requeue, r.releaseCell(ctx, cell)
 	}
 	if !controllerutil.ContainsFinalizer(cell, v1alpha1.FinalizerCell) {

@@ -137,3 +137,20 @@ func TestClearedEntryOfALiveCellStays(t *testing.T) {
 		})
 	}
 }
+
+// An aggregator that has read the Cell just before its deletion adds an entry just after it.
+func TestDeletedCellWaitsForLastEntries(t *testing.T) {
+	deleted := metav1.Now()
+	cell := &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: "dead", UID: "1", Finalizers: []string{v1alpha1.FinalizerCell}, DeletionTimestamp: &deleted}}
+	r := newStaleReconciler(nil, cell)
+	clock := time.Now()
+	r.Monotonic = func() time.Time { return clock }
+	exists := func() bool { return r.Live.Get(t.Context(), client.ObjectKeyFromObject(cell), &v1alpha1.Cell{}) == nil }
+	for _, waits := range []bool{true, true, false} {
+		result, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(cell)})
+		if err != nil || exists() != waits || result.RequeueAfter <= 0 {
+			t.Fatalf("Reconcile() = %+v, %v, and the Cell exists: %v, want %v", result, err, exists(), waits)
+		}
+		clock = clock.Add(lastEntries / 2)
+	}
+}

@@ -213,6 +213,8 @@ func TestOverlappingCellsHaveCondition(t *testing.T) {
 	}
 	l.must(l.Delete(t.Context(), l.get(b)))
 	l.reconcile(b)
+	l.clock = l.clock.Add(lastEntries)
+	l.reconcile(b)
 	l.wantCondition(l.reconcile(a), v1alpha1.ConditionOverlapping, metav1.ConditionFalse, v1alpha1.ReasonDisjoint)
 }
 
