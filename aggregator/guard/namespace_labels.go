@@ -238,8 +238,8 @@ func (l *namespaceLabels) release(ctx context.Context, found *metav1.PartialObje
 	}
 	l.mu.Lock()
 	state, now := l.states[found.Name], l.monotonic()
-	if state.releasingSince.IsZero() {
-		state = labelState{uid: found.UID, releasingSince: now}
+	if state.releasingSince.IsZero() || state.releasedVersion != found.ResourceVersion { // the label may have been set and released again
+		state = labelState{uid: found.UID, releasingSince: now, releasedVersion: found.ResourceVersion}
 		l.states[found.Name] = state
 	}
 	l.mu.Unlock()

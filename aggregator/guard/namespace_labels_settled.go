@@ -25,8 +25,9 @@ type labelState struct {
 	isInherited bool
 	// confirmed are the protectors that existed when a live read found the label, or that the namespace does not exist.
 	confirmed sets.Set[types.UID]
-	// releasingSince is when a live read found that the core releases the label.
-	releasingSince time.Time
+	// releasingSince is when a live read found that the core releases the label, and releasedVersion the version of the namespace then.
+	releasingSince  time.Time
+	releasedVersion string
 }
 
 // isSettled reports whether the API server can be expected to review removals in the namespace of a protector, as far as the label decides.

@@ -235,3 +235,25 @@ func TestNewProtectorTakesReleaseBack(t *testing.T) {
 		t.Error("isSettled() = false of a label that was never off, want true")
 	}
 }
+
+// The watch of a process is late: it did not see that another one set the label again for a protector, which has vanished since.
+func TestReleaseOfLabelStartsAgain(t *testing.T) {
+	namespace := testplane.Namespace(t)
+	late, other := newLabeler(t, namespace), newLabeler(t, namespace)
+	end := func() { // the last protector ends
+		other.cached = []*v1alpha1.PodProtector{protectorOf(namespace, "a")}
+		other.must(t, other.process(t.Context(), namespace))
+		other.cached = nil
+		other.must(t, other.process(t.Context(), namespace))
+	}
+	end()
+	late.must(t, late.process(t.Context(), namespace))
+	late.now = late.now.Add(late.retention - time.Millisecond)
+	end()
+	late.now = late.now.Add(time.Millisecond)
+	late.must(t, late.process(t.Context(), namespace))
+	late.want(t, true, "core:releasing")
+	late.now = late.now.Add(late.retention)
+	late.must(t, late.process(t.Context(), namespace))
+	late.want(t, false, "")
+}
