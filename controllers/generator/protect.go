@@ -102,9 +102,6 @@ func (p *protection) ensureProtector(
 		// Only another finalizer keeps it. The generator cannot add its own again, so it creates a new one after the deletion.
 		return outdated, nil
 	}
-	if finished, err := p.releaser.finishRelease(ctx, protector); err != nil || finished {
-		return outdated, err
-	}
 	live, limited, err := p.change(ctx, ref, source, protector, wanted, choice)
 	for range maxConflicts - 1 {
 		if !apierrors.IsConflict(err) {
@@ -134,6 +131,11 @@ func (p *protection) change(
 	protector, wanted, err := p.decreases.limit(ctx, ref, source, cached, wanted, choice)
 	if err != nil {
 		return protector, wanted, err
+	}
+	if finished, err := p.releaser.finishRelease(ctx, protector); err != nil {
+		return protector, wanted, err
+	} else if finished {
+		return protector, wanted, errOutdated
 	}
 	if differs(protector, wanted) {
 		if err := p.applier.correctDrift(ctx, protector, wanted); err != nil {

@@ -8,6 +8,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -319,3 +320,22 @@ func TestTerminatingNamespaceIsOutdated(t *testing.T) {
 
 // choiceByLabel returns the choice for a workload that no policy selects.
 func choiceByLabel() policy.Choice { return policy.Choice{Verdict: policy.Protect} }
+
+// The release of a protector was recorded, and its finalizer removed, when the generator ended. The source wants another floor now, and the cache still
+// shows the finalizer: with it the protector would stay, and its record would say that it was released if it vanished.
+func TestInterruptedReleaseIsCompletedByLiveProtector(t *testing.T) {
+	web, protector := newWebWithProtector(t)
+	protector.Spec.MinAvailable = v1alpha1.Pods(3) // so that there is something to change
+	stored := protector.DeepCopy()
+	stored.Finalizers = nil
+	d := newStaleDependencies(t, []client.Object{web, protector}, []client.Object{web, stored})
+	if err := clusters.RecordRelease(t.Context(), d.client, stored, Name); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := newReconciler(d).reconcileSource(t.Context(), webRef); err != nil || got != outdated {
+		t.Errorf("reconcileSource() = %q, %v, want %q", got, err, outdated)
+	}
+	if err := d.live.Get(t.Context(), client.ObjectKeyFromObject(stored), stored); !apierrors.IsNotFound(err) {
+		t.Errorf("the protector is %+v, %v, want it deleted", stored, err)
+	}
+}
