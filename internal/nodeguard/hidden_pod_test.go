@@ -111,7 +111,7 @@ func TestKubeletListsItsPodsOnceHeldPodThatHidAnotherEnds(t *testing.T) {
 			for _, kind := range c.events {
 				send(kind, "new")
 			}
-			if !f.guard.end(f.pod, podhold.EndReleased) {
+			if !f.ends(f.pod, podhold.EndReleased) {
 				t.Fatal("the pod is not held")
 			}
 			if got, err := next(); err != nil || got != "DELETED "+string(f.pod.UID) {
@@ -140,7 +140,7 @@ func TestKubeletListsAgainIfHeldPodEndedSinceItListed(t *testing.T) {
 		t.Fatalf("the kubelet lists %v, and must list again: %v; want the held pod", seen, f.guard.mustResync())
 	}
 	began := f.guard.endsSoFar()
-	if !f.guard.end(f.pod, podhold.EndReleased) || !f.guard.mustResync() {
+	if !f.ends(f.pod, podhold.EndReleased) || !f.guard.mustResync() {
 		t.Error("mustResync() = false after a held pod ended while the kubelet does not watch, want true")
 	}
 	_, next := f.watch() // its request was let through before

@@ -24,8 +24,11 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/nodeguard/podwire"
 )
 
-// answering is an API server that has nothing but the answers of an aggregator.
-type answering struct{ answers []podhold.Answer }
+// answering is an API server that has nothing but the answers of an aggregator. It records the UIDs of the pods that it was to delete.
+type answering struct {
+	answers []podhold.Answer
+	deleted []types.UID
+}
 
 func (a *answering) RoundTrip(r *http.Request) (*http.Response, error) {
 	code, body := http.StatusNotFound, "{}"
@@ -42,6 +45,12 @@ func (a *answering) RoundTrip(r *http.Request) (*http.Response, error) {
 		code, body = http.StatusOK, string(list)
 	case strings.HasPrefix(r.URL.Path, "/api/v1/nodes/"):
 		code = http.StatusOK
+	case r.Method == http.MethodDelete:
+		var options metav1.DeleteOptions
+		if err := json.NewDecoder(r.Body).Decode(&options); err != nil {
+			return nil, err
+		}
+		code, a.deleted = http.StatusOK, append(a.deleted, *options.Preconditions.UID)
 	}
 	return &http.Response{StatusCode: code, Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
 }
@@ -115,6 +124,12 @@ func (f *askingFixture) after(d time.Duration) (question string, held bool) {
 	return question, held
 }
 
+// ends ends a held pod, and reports whether it was held.
+func (f *askingFixture) ends(p podhold.Pod, why podhold.End) bool {
+	_, ended := f.guard.end(p, why)
+	return ended
+}
+
 func (f *askingFixture) answer(question string) {
 	f.server.answers = []podhold.Answer{{Node: "n", Question: question, Satisfied: []podhold.Ref{"list/shop/web"}}}
 }
@@ -162,14 +177,28 @@ func TestPodWhoseRegistrationBeganDoesNotEnd(t *testing.T) {
 	q, _ := f.after(podhold.SettleTime)
 	f.answer(q)
 	e, _ := f.guard.entry(f.pod.NamespacedName)
-	if !f.guard.begin(f.pod, "b") || f.guard.end(e.Pod, podhold.EndSatisfied) {
+	if !f.guard.begin(f.pod, "b") || f.ends(e.Pod, podhold.EndSatisfied) {
 		t.Error("the pod ended while it was registered")
 	}
 	if q, held := f.after(time.Second); q != "" || !held {
 		t.Errorf("the guard asks %q and holds %v, want no question", q, held)
 	}
-	if !f.guard.end(e.Pod, podhold.EndRetention) || f.guard.begin(f.pod, "c") {
+	if !f.ends(e.Pod, podhold.EndRetention) || f.guard.begin(f.pod, "c") {
 		t.Error("a pod that ended is registered")
+	}
+}
+
+// The guard decides on the end of a held pod, and meanwhile begins to register it, or registers it again. The kubelet would start the pod as a new one.
+func TestRegistrationThatBeganMeanwhileIsDeleted(t *testing.T) {
+	for _, decided := range []types.UID{"", "a"} {
+		f := newAskingFixture(t)
+		f.guard.begin(f.pod, decided)
+		e, _ := f.guard.entry(f.pod.NamespacedName)
+		f.guard.begin(f.pod, "b")
+		f.guard.endHeld(t.Context(), f.ending.records.own, e, podhold.EndReleased)
+		if !slices.Equal(f.server.deleted, []types.UID{"b"}) {
+			t.Errorf("decided on the registration %q: the guard deleted %q, want b", decided, f.server.deleted)
+		}
 	}
 }
 
@@ -242,7 +271,7 @@ func TestHeldPodEndsBeforeAnotherOfItsName(t *testing.T) {
 		go func() { to.CloseWithError(s.run(t.Context(), sent, to)) }()
 		for i, raw := range [][]byte{encode("other", "other"), encode("new", f.pod.Name)} {
 			if i == 1 { // the guard waits for the kubelet to read the first event
-				if !f.guard.end(f.pod, podhold.EndReleased) {
+				if !f.ends(f.pod, podhold.EndReleased) {
 					t.Fatal("the pod is not held")
 				}
 			}
@@ -287,7 +316,7 @@ func TestHeldPodEndsAfterTheInitialEventsThatHaveIt(t *testing.T) {
 		s := &stream{guard: f.guard, format: podwire.JSON, listed: map[types.UID]bool{}, injected: make(chan podwire.Event, 1)}
 		f.guard.watches.streams[s] = true
 		for i, bookmark := range []string{initial, `{}`} {
-			if (i == 0) == c.endsBefore && !f.guard.end(f.pod, podhold.EndReleased) {
+			if (i == 0) == c.endsBefore && !f.ends(f.pod, podhold.EndReleased) {
 				t.Fatal("the pod is not held")
 			}
 			all, err := s.edit(t.Context(), podwire.Event{Type: watch.Bookmark, Object: []byte(bookmark)})

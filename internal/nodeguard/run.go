@@ -184,10 +184,11 @@ func (g *Guard) admission(ctx context.Context, held podhold.Entry) podhold.Admis
 
 // endHeld ends a held pod, and deletes its registration if that is not complete: the kubelet would start it as a new pod. own is the guard's account.
 func (g *Guard) endHeld(ctx context.Context, own *Account, held podhold.Entry, why podhold.End) {
-	if !g.end(held.Pod, why) || held.Registered == "" {
+	registered, ended := g.end(held.Pod, why)
+	if !ended || registered == "" {
 		return
 	}
-	if err := own.deletePod(ctx, held.Pod.NamespacedName, held.Registered, false); err != nil {
+	if err := own.deletePod(ctx, held.Pod.NamespacedName, registered, false); err != nil {
 		g.log.Info("Failed to delete the incomplete registration of a pod", "pod", held.Pod.NamespacedName, "reason", err.Error())
 	}
 }

@@ -222,15 +222,17 @@ func (s *stream) deleted(ctx context.Context, e podwire.Event) ([]podwire.Event,
 	return []podwire.Event{e}, nil
 }
 
-// end tells all watches of the kubelet that a held pod is gone. It reports whether the pod was still held. If the guard hid another pod of the name
+// end tells all watches of the kubelet that a held pod is gone. It reports whether the pod was still held, and the UID of its incomplete registration,
+// empty without one, which may have begun since the end was decided. If the guard hid another pod of the name
 // from the kubelet, no event shows that one, and the kubelet must list its pods. An event of the guard's own would not do: it could come after a later
 // one of the API server.
-func (g *Guard) end(p podhold.Pod, why podhold.End) bool {
+func (g *Guard) end(p podhold.Pod, why podhold.End) (registered types.UID, ended bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !g.holds(p) || why == podhold.EndSatisfied && !g.attempts[p.UID].unregistrable {
-		return false // it was registered meanwhile, or is being
+		return "", false // it was registered meanwhile, or is being
 	}
+	e, _ := g.pods.view.Get(p.NamespacedName)
 	for s := range g.watches.streams {
 		raw, err := g.pods.objects[p.UID].in(s.format)
 		if err != nil {
@@ -243,5 +245,5 @@ func (g *Guard) end(p podhold.Pod, why podhold.End) bool {
 	g.log.Info("Held pod ended", "pod", p.NamespacedName, "uid", p.UID, "reason", why)
 	g.metrics.ended.WithLabelValues(string(why)).Inc()
 	g.remove(p)
-	return true
+	return e.Registered, true
 }
