@@ -83,6 +83,31 @@ func TestInitialCountIsNotOlderThanProtector(t *testing.T) {
 	}
 }
 
+// A restored cell has the pod of before it became ready. The stream still shows the state that the restore has undone, which may be removed without a
+// reservation.
+func TestInitialCountOmitsPodsThatARestoreReverted(t *testing.T) {
+	w := newSimulatedCell(1, 4)
+	for range 3 {
+		w.create(true)
+	}
+	w.lead()
+	w.create(true) // the stream has not shown it yet
+	reverted := quota.HashUID("uid-1")
+	w.newest().reconciler.pods.reads.ReadLive = func(_ context.Context, _, selector string) (snapshot.LiveRead, error) {
+		live := w.readLive(selector)
+		pod := live.Pods[reverted]
+		pod.Version--
+		live.Pods[reverted] = pod
+		return live, nil
+	}
+	changed := w.stored.DeepCopy()
+	changed.UID = "another"
+	w.store(changed)
+	if got := w.aggregateNow(t); got != 2 {
+		t.Errorf("%d available, want 2: one pod is not as the stream shows it, and another one is new", got)
+	}
+}
+
 // A selector that cannot match any pod needs no live list.
 func TestSelectorWithoutPodsNeedsNoList(t *testing.T) {
 	w := newSimulatedCell(1, 4)

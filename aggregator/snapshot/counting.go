@@ -111,8 +111,8 @@ func (c *counting) addPod(p *pod) {
 			c.labelSets[p.owner] = append(sets, p.labels)
 		}
 	}
-	if ends || c.initial != nil && !c.initial.Pods[p.hash].IsIn(c.result.Version) {
-		return
+	if ends || c.initial != nil && (!c.initial.Pods[p.hash].IsIn(c.result.Version) || c.initial.Pods[p.hash].Version < p.version) {
+		return // it has changed since the snapshot, or a restore of the cell has undone what that shows
 	}
 	health := c.result.health(p, c.spec.MinReadySeconds, c.spec.Criterion, c.at)
 	counted := health.Counted(c.spec.Criterion) && c.countedEarlier(p)
