@@ -105,11 +105,7 @@ func TestDecreaseReadsTheLabelsOfTheSource(t *testing.T) {
 		d := newStaleDependencies(t, append(policies, labeled("bronze")), append(policies, labeled(stored)))
 		brake := &causeBrake{}
 		d.brake = brake
-		shown, live := &appsv1.Deployment{}, &v1alpha1.PodProtector{}
-		if err := errors.Join(d.kinds.Cache.Get(t.Context(), webRef.Key(), shown), d.client.Get(t.Context(), client.ObjectKeyFromObject(protector), live)); err != nil {
-			t.Fatal(err)
-		}
-		got, err := newReconciler(d).reconcileProtectors(t.Context(), webRef, shown, []*v1alpha1.PodProtector{live})
+		got, err := newReconciler(d).reconcileSource(t.Context(), webRef)
 		if err != nil || len(brake.deleted) != want {
 			t.Errorf("a workload of the tier %s: reconcileProtectors() = %q, %v after %d requests for a decrease, want %d", stored, got, err, len(brake.deleted), want)
 		}
