@@ -76,20 +76,20 @@ type Retrier struct {
 	triggered chan struct{}
 
 	// nextSweep is the time until the next check. wokenAt holds when each controller was woken, paused the pods whose
-	// eviction was refused, taintCache the taints of nodes that were read last, and clients those of the cells. Only
+	// eviction was refused, untaintedAt when nodes were read that have no taints, and clients those of the cells. Only
 	// retryUntilDone uses these fields.
-	nextSweep  time.Duration
-	wokenAt    map[waitingController]time.Time
-	paused     map[waitingPod]evictionPause
-	taintCache map[nodeKey]cachedTaints
-	clients    map[string]*cellClients
+	nextSweep   time.Duration
+	wokenAt     map[waitingController]time.Time
+	paused      map[waitingPod]evictionPause
+	untaintedAt map[nodeKey]time.Time
+	clients     map[string]*cellClients
 }
 
 // New creates a Retrier that reaches the clusters of cells, and counts in retries by cell, way (wake, evict or release) and result.
 func New(cells Cells, retries *prometheus.CounterVec, log logr.Logger) *Retrier {
 	return &Retrier{
 		cells: cells, retries: retries, log: log, now: time.Now, triggered: make(chan struct{}, 1),
-		wokenAt: map[waitingController]time.Time{}, paused: map[waitingPod]evictionPause{}, taintCache: map[nodeKey]cachedTaints{},
+		wokenAt: map[waitingController]time.Time{}, paused: map[waitingPod]evictionPause{}, untaintedAt: map[nodeKey]time.Time{},
 		clients: map[string]*cellClients{}, orphans: newOrphanReleaser(cells, retries, log),
 	}
 }
@@ -253,5 +253,5 @@ func countRetry(retries *prometheus.CounterVec, cell, way string, err error) {
 func (r *Retrier) dropExpired() {
 	now := r.now()
 	maps.DeleteFunc(r.wokenAt, func(_ waitingController, at time.Time) bool { return now.Sub(at) > minWakeInterval })
-	maps.DeleteFunc(r.taintCache, func(_ nodeKey, t cachedTaints) bool { return now.Sub(t.at) > taintsTTL })
+	maps.DeleteFunc(r.untaintedAt, func(_ nodeKey, at time.Time) bool { return now.Sub(at) > noTaintsTTL })
 }

@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// taintsTTL is how long the taints of a node are cached. noTaintsTTL is how long their absence is cached,
-	// because a pod on a node without taints is no longer retried.
-	taintsTTL, noTaintsTTL = 5 * time.Second, 200 * time.Millisecond
+	// noTaintsTTL is how long it is cached that a node has no taints. A pod on such a node is no longer retried. Taints are not cached: they
+	// are reasons to evict (rule 15).
+	noTaintsTTL = 200 * time.Millisecond
 	// pdbRetryInterval is how long the webhook does not retry a pod whose eviction a PodDisruptionBudget refused. It is
 	// longer than admission deadlines: more frequent attempts would keep the budget reserved all the time without a
 	// removal.
@@ -44,11 +44,6 @@ type evictionPause struct {
 }
 
 type nodeKey struct{ cell, name string }
-
-type cachedTaints struct {
-	at        time.Time
-	noExecute []corev1.Taint
-}
 
 // retryEvictions resumes the removal of pods from tainted nodes and devices, and of pods whose owners were deleted, as many as the budget
 // allows. Each eviction requests its budget like any other.
@@ -135,19 +130,17 @@ func (r *Retrier) mustBeEvicted(ctx context.Context, cell *cellClients, e waitin
 
 // taintsOf returns the NoExecute taints of a node.
 func (r *Retrier) taintsOf(ctx context.Context, cell *cellClients, id nodeKey) ([]corev1.Taint, error) {
-	cached, ttl := r.taintCache[id], taintsTTL
-	if len(cached.noExecute) == 0 {
-		ttl = noTaintsTTL
-	}
-	if r.now().Sub(cached.at) < ttl {
-		return cached.noExecute, nil
+	if r.now().Sub(r.untaintedAt[id]) < noTaintsTTL {
+		return nil, nil
 	}
 	found, err := cell.client.CoreV1().Nodes().Get(ctx, id.name, metav1.GetOptions{})
 	if err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
 	noExecute := slices.DeleteFunc(found.Spec.Taints, func(t corev1.Taint) bool { return t.Effect != corev1.TaintEffectNoExecute })
-	r.taintCache[id] = cachedTaints{r.now(), noExecute}
+	if len(noExecute) == 0 {
+		r.untaintedAt[id] = r.now()
+	}
 	return noExecute, nil
 }
 

@@ -163,6 +163,37 @@ func TestDeletedNamespaceIsTouched(t *testing.T) {
 	}
 }
 
+// A user removes the taint while the pod waits: only the node as it is now is a reason to evict (rule 15).
+func TestPodOfNodeWithoutTaintIsNotEvicted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		request, by, pod := deniedTo(serviceAccounts + "kube-system:taint-eviction-controller")
+		pod.Spec.NodeName = "node"
+		n, typed, _ := newTestRetrier(pod)
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node"}}
+		node.Spec.Taints = []corev1.Taint{{Key: "maintenance", Effect: corev1.TaintEffectNoExecute}}
+		if err := typed.Tracker().Add(node); err != nil {
+			t.Fatal(err)
+		}
+		asked := 0
+		typed.PrependReactor("create", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+			asked++
+			return true, nil, apierrors.NewTooManyRequestsError("no budget")
+		})
+		n.Enqueue("cell", request, "NoBudget", by)
+		n.retryEvictions(t.Context(), by, 9)
+		node.Spec.Taints = nil
+		if _, err := typed.CoreV1().Nodes().Update(t.Context(), node, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(sweepInterval)
+		n.requeuePaused(time.Now())
+		n.retryEvictions(t.Context(), by, 9)
+		if asked != 1 {
+			t.Errorf("%d evictions, want 1: the node had a taint at the first one", asked)
+		}
+	})
+}
+
 // A loop without a pause would reserve the budget again and again, and each of its own writes would wake it.
 func TestEvictionDeniedByPDBIsPaused(t *testing.T) {
 	for claim, c := range map[string]struct {
