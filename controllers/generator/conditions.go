@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -96,6 +97,21 @@ func (w *conditionWriter) announceExisting(
 	if want.IsSet(protector) {
 		return protected, nil
 	}
+	result := outdated
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() (err error) {
+		result, err = w.announceOnce(ctx, ref, source, protector, want)
+		return err
+	})
+	if err != nil {
+		return classifyWriteError(err, "resolve")
+	}
+	return result, nil
+}
+
+// announceOnce is announceExisting, and returns a conflict if another client has written the protector since it was read.
+func (w *conditionWriter) announceOnce(
+	ctx context.Context, ref policy.Ref, source client.Object, protector *v1alpha1.PodProtector, want clusters.Announcement,
+) (outcome, error) {
 	live, err := get(ctx, w.announcer.Live, client.ObjectKeyFromObject(protector), &v1alpha1.PodProtector{})
 	if err != nil {
 		return "", fmt.Errorf("get the PodProtector from the API server: %w", err)
@@ -108,8 +124,5 @@ func (w *conditionWriter) announceExisting(
 			return outdated, err
 		}
 	}
-	if err := w.announcer.AnnounceOn(ctx, live, want); err != nil {
-		return classifyWriteError(err, "resolve")
-	}
-	return protected, nil
+	return protected, w.announcer.AnnounceOn(ctx, live, want)
 }

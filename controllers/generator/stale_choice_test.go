@@ -171,7 +171,7 @@ func TestRecordOfDeletionIsNotReplaced(t *testing.T) {
 	} {
 		t.Run(claim, func(t *testing.T) {
 			d := newStaleDependencies(t, c.shown, c.stored)
-			d.kinds.Metadata = existingDefinition(t)
+			d.kinds.Metadata, d.brake = existingDefinition(t), &holdingBrake{}
 			other := d.live.(client.WithWatch)
 			record := sync.OnceFunc(func() {
 				stored := &v1alpha1.PodProtector{}

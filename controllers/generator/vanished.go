@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -60,8 +61,22 @@ func (t *retainer) recordVanished(ctx context.Context, ref policy.Ref, protector
 			return sourceVanished, err
 		}
 	}
-	// The cache may show that the source does not exist before it shows the reason: the two come by different watches. The source is read after the
-	// protector, whose condition is written only if it has not changed since.
+	result := outdated
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() (err error) {
+		result, err = t.recordVanishedOnce(ctx, ref, protector, want)
+		return err
+	})
+	if err != nil {
+		return classifyWriteError(err, "resolve")
+	}
+	return result, nil
+}
+
+// recordVanishedOnce is recordVanished, and returns a conflict if another client has written the protector since it was read. The cache may show that the
+// source does not exist before it shows the reason: the two come by different watches. The source is read after the protector.
+func (t *retainer) recordVanishedOnce(
+	ctx context.Context, ref policy.Ref, protector *v1alpha1.PodProtector, want clusters.Announcement,
+) (outcome, error) {
 	live, err := get(ctx, t.live, client.ObjectKeyFromObject(protector), &v1alpha1.PodProtector{})
 	if err != nil {
 		return "", fmt.Errorf("get the PodProtector from the API server: %w", err)
@@ -78,10 +93,7 @@ func (t *retainer) recordVanished(ctx context.Context, ref policy.Ref, protector
 	case want.IsSet(live):
 		return t.releaseConfirmed(ctx, ref, live)
 	}
-	if err := t.conditions.announcer.AnnounceOn(ctx, live, want); err != nil {
-		return classifyWriteError(err, "resolve")
-	}
-	return sourceVanished, nil
+	return sourceVanished, t.conditions.announcer.AnnounceOn(ctx, live, want)
 }
 
 // releaseConfirmed releases a protector that records that its source vanished, if a user confirms that: nothing else releases it (rule 10).
