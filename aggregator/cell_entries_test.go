@@ -136,7 +136,7 @@ func TestClearedEntryIsRecountedFromLiveList(t *testing.T) {
 	w.newest().reconciler.pods.initial.counts.Set(w.key(), &initialCount{uid: w.stored.UID, spec: quota.CountedSpec(&w.stored.Spec)})
 	count()
 	w.takeEffect(0, false)
-	w.passTime(simulatedDeadline)
+	w.passTime(simulatedInFlight)
 	count()
 	if cell := w.stored.Status.Cells[0]; cell.Discount != "" || cell.Aggregation.CountedReplicas != 1 {
 		t.Errorf("when the deadline has passed the cell is %+v", cell)

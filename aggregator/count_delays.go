@@ -97,7 +97,7 @@ func (d *countDelays) afterDeletion(key types.NamespacedName, p *v1alpha1.PodPro
 	if cell != nil {
 		return 0
 	}
-	wait := d.endedProtectors.delayFor(p, d.deadlines.admissionDeadline(), d.monotonic())
+	wait := d.endedProtectors.delayFor(p, d.deadlines.admissionDeadline()+quota.EscrowLifetime, d.monotonic())
 	if wait > 0 {
 		d.initial.forget(key) // for the same reason
 	}
@@ -119,7 +119,7 @@ func (d *reservationDeadlines) admissionDeadline() time.Duration {
 // maxInFlight returns how long admitted changes of a protector's pods that are no longer reserved may still make the pods
 // unavailable.
 func (d *reservationDeadlines) maxInFlight(p *v1alpha1.PodProtector) time.Duration {
-	longest := d.admissionDeadline()
+	longest := d.admissionDeadline() + quota.EscrowLifetime
 	if slices.ContainsFunc(p.Spec.Operations, isUpdate) {
 		longest += p.Spec.AdmissionHistory.UpdateTimeoutOrDefault()
 	}
@@ -131,7 +131,7 @@ func (d *reservationDeadlines) maxInFlight(p *v1alpha1.PodProtector) time.Durati
 func (d *reservationDeadlines) observe(key types.NamespacedName, history *v1alpha1.AdmissionHistory, now time.Time) *quota.Deadlines {
 	timers := d.of(key)
 	timers.Observe(history, now)
-	if len(history.Buckets) == 0 {
+	if len(history.Buckets) == 0 && len(history.Escrows) == 0 {
 		d.timers.Forget(key)
 	} else {
 		d.timers.Set(key, timers)

@@ -15,8 +15,8 @@ func TestProtectorWithoutCountsWaitsAfterCoreRestore(t *testing.T) {
 	}{
 		"never restored":           {},
 		"restored, a new leader":   {lost: 7, waits: true},
-		"restored, nearly settled": {lost: 7, since: simulatedDeadline - time.Second, waits: true},
-		"restored, settled":        {lost: 7, since: simulatedDeadline},
+		"restored, nearly settled": {lost: 7, since: simulatedInFlight - time.Second, waits: true},
+		"restored, settled":        {lost: 7, since: simulatedInFlight},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			w := newSimulatedCell(1, 4)

@@ -100,13 +100,18 @@ func (c *initialCounts) laterVersion(p *v1alpha1.PodProtector) uint64 {
 	return counted
 }
 
-// readFor returns the live list that a protector's count uses; nil if the snapshot is enough. The snapshot is not enough if the stored
-// counts are of a transition and the new ones are not, or the reverse, or if they are of a later version. A live list that is older than they
-// are shows that the cell went backwards, as after a restore of its etcd, which makes them void.
-func (c *initialCounts) readFor(ctx context.Context, p *v1alpha1.PodProtector, target *v1alpha1.Target, inTransition bool) (*snapshot.LiveRead, error) {
+// readFor returns the live list that a protector's count uses; nil if the snapshot is enough. The snapshot is not enough if the stored counts are of a
+// transition and the new ones are not, or the reverse, or if they are of a later version; isForced asks for a new list in any case. A live list that is
+// older than they are shows that the cell went backwards, as after a restore of its etcd, which makes them void.
+func (c *initialCounts) readFor(
+	ctx context.Context, p *v1alpha1.PodProtector, target *v1alpha1.Target, inTransition, isForced bool,
+) (*snapshot.LiveRead, error) {
 	key, later := client.ObjectKeyFromObject(p), c.laterVersion(p)
+	if isForced {
+		c.forget(key)
+	}
 	initial := c.counts.Get(key)
-	counted := later == 0 && isCounted(p, c.cell, target) && quota.CellOf(p, c.cell).Aggregation.InTransition == inTransition
+	counted := !isForced && later == 0 && isCounted(p, c.cell, target) && quota.CellOf(p, c.cell).Aggregation.InTransition == inTransition
 	if initial != nil && counted && (!initial.isFor(p, target, inTransition) || c.snapshot.HasReached(initial.live.Version)) {
 		c.forget(key)
 		initial = nil

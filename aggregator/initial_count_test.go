@@ -179,7 +179,7 @@ func TestRestoredProtectorIsCountedAfterDeadline(t *testing.T) {
 				if counted() {
 					t.Fatal("counted at once, want a wait for the admission deadline")
 				}
-				w.clock = w.clock.Add(simulatedDeadline - time.Millisecond)
+				w.clock = w.clock.Add(simulatedInFlight - time.Millisecond)
 				if counted() {
 					t.Fatal("counted before the admission deadline, want a wait")
 				}
@@ -201,13 +201,13 @@ func TestUnfinishedProtectorIsNotCounted(t *testing.T) {
 	w.create(true)
 	w.lead()
 	w.stored.Annotations = map[string]string{v1alpha1.AnnotationRestored: "uid"}
-	w.clock = w.clock.Add(simulatedDeadline)
+	w.clock = w.clock.Add(simulatedInFlight)
 	for range 2 {
 		if err := w.beginAggregation(w.newest()); err != nil {
 			t.Fatal(err)
 		}
 		w.finishAggregation(len(w.pending) - 1)
-		w.clock = w.clock.Add(simulatedDeadline)
+		w.clock = w.clock.Add(simulatedInFlight)
 	}
 	if len(w.stored.Status.Cells) > 0 {
 		t.Errorf("cells %+v of an unfinished protector, want none", w.stored.Status.Cells)

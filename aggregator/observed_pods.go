@@ -67,14 +67,16 @@ type podObserver struct {
 //     never counted again.
 //   - The admission deadline has passed. A pod that still lives then will not be removed by that reservation's request.
 //   - The pod seems to be updated and available again; see isUpdated.
+//
+// If isForced is set, the count is of a state of the cell not earlier than this call.
 func (po *podObserver) observe(
-	ctx context.Context, p *v1alpha1.PodProtector, target *v1alpha1.Target, history *v1alpha1.AdmissionHistory, earlier []snapshot.Rule,
+	ctx context.Context, p *v1alpha1.PodProtector, target *v1alpha1.Target, history *v1alpha1.AdmissionHistory, earlier []snapshot.Rule, isForced bool,
 ) (observation, bool, error) {
 	key := client.ObjectKeyFromObject(p)
 	deadlines := po.deadlines.observe(key, history, po.monotonic())
 	reservations := quota.Reservations(history)
 
-	initial, err := po.initial.readFor(ctx, p, target, len(earlier) > 0)
+	initial, err := po.initial.readFor(ctx, p, target, len(earlier) > 0, isForced)
 	if err != nil {
 		return observation{}, false, err
 	}

@@ -24,6 +24,8 @@ type outcome struct {
 	// becameAvailable reports that a counted pod was not available yet at the time of the stored counts. The counts are then written even if they
 	// are unchanged: a webhook whose clock is behind judges the age of pods as of that time or later.
 	becameAvailable bool
+	// escrowsEnded reports that escrows of stopped holders have ended.
+	escrowsEnded bool
 	// wait requests another round after that time; 0 requests none.
 	wait time.Duration
 	// retry requests another round after the aggregation rate: something could not be determined yet, or counts became void.
@@ -34,7 +36,7 @@ type outcome struct {
 
 // mustWrite reports whether the outcome must be written now, because time alone has freed budget, or reservations are overdue.
 func (o *outcome) mustWrite() bool {
-	return o.becameAvailable || o.settled.Expired > 0 || len(o.settled.Overdue) > 0
+	return o.becameAvailable || o.escrowsEnded || o.settled.Expired > 0 || len(o.settled.Overdue) > 0
 }
 
 // aggregation is one aggregation of a protector, which the steps of aggregate complete.
@@ -49,8 +51,10 @@ type aggregation struct {
 	target       workloads.TargetResult
 	// transition is how long the counts are restricted by earlier specs; 0 if they are not.
 	transition time.Duration
-	observed   observation
-	outcome    outcome
+	// expired has the escrows that end with the next count, by holder.
+	expired  map[string]bool
+	observed observation
+	outcome  outcome
 }
 
 // aggregationStep is one step of an aggregation. It returns whether the aggregation ends with it.
@@ -75,6 +79,7 @@ func (r *reconciler) aggregate(ctx context.Context, key types.NamespacedName, p 
 		r.checkSelector,      // rule 9: a malformed selector is not counted, and the webhook denies
 		r.coverPods,          // rule 12: the domains of the pods must be known
 		r.awaitNamespaces,    // rule 14: a protector is not Ready before it is known whether its namespace is guarded
+		r.expireEscrows,      // rule E4: what the holders of escrows admitted has ended
 		r.observePods,        // rules 4, 5: a count and the states of the reservations, from one snapshot
 		r.setCounts,          // rule 4(a): the counts of that snapshot
 		r.setExpectation,     // rules 13, 16: what workloads request
@@ -178,10 +183,26 @@ func (r *reconciler) awaitNamespaces(_ context.Context, a *aggregation) (bool, e
 	return r.exemptions.Awaited(&a.stored.Aggregation), nil
 }
 
+// expireEscrows determines which escrows end with this count, because their holders have stopped. The count is then taken from a list that is read now: it
+// accounts for everything that the holders admitted without naming it (rule E4).
+func (r *reconciler) expireEscrows(_ context.Context, a *aggregation) (bool, error) {
+	now, deadline := r.pods.monotonic(), r.pods.deadlines.admissionDeadline()
+	timers := r.pods.deadlines.observe(a.key, &a.stored.AdmissionHistory, now)
+	for _, e := range a.stored.AdmissionHistory.Escrows {
+		if timers.HasEscrowPassed(e, deadline, now) {
+			if a.expired == nil {
+				a.expired = map[string]bool{}
+			}
+			a.expired[e.Holder] = true
+		}
+	}
+	return false, nil
+}
+
 // observePods counts, restricted by the earlier specs and targets of a transition.
 func (r *reconciler) observePods(ctx context.Context, a *aggregation) (bool, error) {
 	earlier, transition := r.transitions.earlier(a.p, r.cell, a.target.Target, r.pods.deadlines.maxInFlight(a.p), r.pods.monotonic())
-	observed, ok, err := r.pods.observe(ctx, a.p, a.target.Target, &a.stored.AdmissionHistory, earlier)
+	observed, ok, err := r.pods.observe(ctx, a.p, a.target.Target, &a.stored.AdmissionHistory, earlier, len(a.expired) > 0)
 	a.transition, a.observed = transition, observed
 	return !ok, err
 }
@@ -214,7 +235,7 @@ func (r *reconciler) stampCounts(_ context.Context, a *aggregation) (bool, error
 	counts := &a.cell.Aggregation
 	counts.CountedSpec, counts.InTransition = quota.CountedSpec(&a.p.Spec), a.transition > 0
 	counts.Epoch, counts.Holder = r.enqueuer.ownership.EpochOf(a.key.Namespace), r.enqueuer.ownership.Holder()
-	counts.TermVersion = versions.Format(r.start.version)
+	counts.TermVersion, counts.KnowsEscrows = versions.Format(r.start.version), true
 	return false, nil
 }
 
@@ -223,6 +244,7 @@ func (r *reconciler) settleReservations(_ context.Context, a *aggregation) (bool
 	a.outcome.settled = quota.Settle(&a.cell.AdmissionHistory, func(reservation quota.Reservation) quota.Observation {
 		return a.observed.Cutoff.Settle(reservation, a.observed.stateOf(reservation))
 	})
+	a.outcome.escrowsEnded = quota.EndEscrows(&a.cell.AdmissionHistory, func(e v1alpha1.Escrow) bool { return a.expired[e.Holder] })
 	return false, nil
 }
 

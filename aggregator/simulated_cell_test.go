@@ -31,6 +31,8 @@ import (
 const (
 	simulatedCellName = "c0"
 	simulatedDeadline = 65 * time.Second
+	// simulatedInFlight is how long removals may take effect of which no reservation is known.
+	simulatedInFlight = simulatedDeadline + quota.EscrowLifetime
 	// simulatedUpdateTimeout never passes while the test acts: after it, the effects of an update are not reserved.
 	simulatedUpdateTimeout = 24 * time.Hour
 )
@@ -611,7 +613,7 @@ func (w *simulatedCell) checkLiveness(t *rapid.T) {
 	w.newest().deliver(w.events, len(w.events))
 	// The updated pods are not available now: their reservations end when they are available, or with their timeout.
 	// In a restored core, first the counts wait, and then the reservations that follow them.
-	for _, wait := range slices.Repeat([]time.Duration{simulatedDeadline, simulatedDeadline, simulatedUpdateTimeout}, 3) {
+	for _, wait := range slices.Repeat([]time.Duration{simulatedInFlight, simulatedInFlight, simulatedUpdateTimeout}, 3) {
 		w.mustBeginAggregation(t, w.newest())
 		w.finishAggregation(len(w.pending) - 1)
 		w.passTime(wait)

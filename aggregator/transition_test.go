@@ -84,7 +84,7 @@ func TestWiderSelectorCountsNewPodsAfterDeadline(t *testing.T) {
 	w.aggregate(t, 2, 1)
 	w.remove("back-0") // its removal was admitted before the change
 	w.aggregate(t, 2, 1)
-	w.clock = w.clock.Add(time.Second)
+	w.clock = w.clock.Add(simulatedInFlight - simulatedDeadline + time.Second)
 	w.aggregate(t, 3, 0) // the removal of front-0 failed
 }
 
@@ -94,7 +94,7 @@ func TestNarrowerSpecTakesEffectAtOnce(t *testing.T) {
 	w.aggregate(t, 0, 0)
 	w.changeSpec(wholeApp)
 	w.aggregate(t, 0, 0)
-	w.clock = w.clock.Add(simulatedDeadline)
+	w.clock = w.clock.Add(simulatedInFlight)
 	w.aggregate(t, 4, 0)
 	w.changeSpec(func(s *v1alpha1.PodProtectorSpec) { s.Selector.MatchLabels["tier"] = "back" })
 	w.aggregate(t, 2, 0)
@@ -131,12 +131,12 @@ func TestEveryChangeOfCountedPodsIsATransition(t *testing.T) {
 			w.changeSpec(wholeApp)
 			w.changeSpec(change.before)
 			w.aggregate(t, w.countedNow(), 0)
-			w.clock = w.clock.Add(2 * simulatedDeadline)
+			w.clock = w.clock.Add(2 * simulatedInFlight)
 			before := w.countedNow()
 			w.aggregate(t, before, 0)
 			w.changeSpec(change.after)
 			w.aggregate(t, before, 0)
-			w.clock = w.clock.Add(simulatedDeadline)
+			w.clock = w.clock.Add(simulatedInFlight)
 			w.aggregate(t, 4, 0)
 		})
 	}
@@ -164,7 +164,7 @@ func TestUnknownEarlierSpecCountsNothingBeforeDeadline(t *testing.T) {
 			}
 			w.lead()
 			w.aggregate(t, 0, 0)
-			w.clock = w.clock.Add(simulatedDeadline)
+			w.clock = w.clock.Add(simulatedInFlight)
 			w.aggregate(t, 4, 0)
 			w.lead() // the status no longer reports a transition
 			w.aggregate(t, 4, 0)
@@ -177,7 +177,7 @@ func TestTransitionEndUsesLiveList(t *testing.T) {
 	w := newTransitionTest(t)
 	w.changeSpec(wholeApp)
 	w.aggregate(t, 2, 0)
-	w.clock = w.clock.Add(simulatedDeadline)
+	w.clock = w.clock.Add(simulatedInFlight)
 	w.remove("back-0")
 	p := w.stored.DeepCopy()
 	if _, err := w.newest().reconciler.aggregate(t.Context(), w.key(), p); err != nil { // the snapshot has not received that event

@@ -175,3 +175,21 @@ func TestLeavingKeepsTheLaterTimeOfAReservation(t *testing.T) {
 		})
 	}
 }
+
+// Reservations of an escrow have no pods yet, and cannot move (rule S6).
+func TestNoShareOpensBesideAnEscrow(t *testing.T) {
+	s := newSharedCells(t, 1, 5, "a", "b")
+	s.shares["a"] = fakeShares()
+	s.keepers["a"].Shares, s.keepers["a"].Live = s.shares["a"], s.shares["a"]
+	entry := quota.CellOf(s.p, "a")
+	entry.Share, entry.AdmissionHistory.Escrows = nil, []v1alpha1.Escrow{{Holder: "one", Count: 1, Stamp: 1}}
+	s.settle()
+	if entry := quota.CellOf(s.p, "a"); entry.Share != nil || quota.Escrowed(&entry.AdmissionHistory) != 1 {
+		t.Errorf("the cell has the share %+v and the escrows %v, want the escrow alone", entry.Share, entry.AdmissionHistory.Escrows)
+	}
+	quota.CellOf(s.p, "a").AdmissionHistory.Escrows = nil
+	s.settle()
+	if quota.CellOf(s.p, "a").Share == nil {
+		t.Error("the cell has no share after the escrow has ended")
+	}
+}

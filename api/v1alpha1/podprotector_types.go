@@ -687,6 +687,11 @@ type Aggregation struct {
 	// +optional
 	Void bool `json:"void,omitempty"`
 
+	// KnowsEscrows reports that the aggregator ends the escrows of replicas that have stopped. In other cells, webhooks make none.
+	//
+	// +optional
+	KnowsEscrows bool `json:"knowsEscrows,omitempty"`
+
 	// TermVersion is the resourceVersion of the core at which the leadership began. After a restore of the core from a backup,
 	// counts of earlier leaderships are invalid.
 	//
@@ -768,6 +773,8 @@ type ExpectedWorkload struct {
 }
 
 // AdmissionHistory has the open reservations of a protector in one cell, oldest first.
+//
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.escrows) || size(oldSelf.escrows) == 0 || has(self.escrows)",message="there are escrows, and the component that writes this does not know them: upgrade it"
 type AdmissionHistory struct {
 	// Buckets are the single reservations that compactThreshold allows (at most 1,000), the merged ones, and reservations that can
 	// still be given back. The latter are merged as well if there are more than 2,000 buckets.
@@ -776,6 +783,33 @@ type AdmissionHistory struct {
 	// +listType=atomic
 	// +optional
 	Buckets []Bucket `json:"buckets,omitempty"`
+
+	// Escrows are the reservations that replicas of the webhook have made in advance. They reduce the budget like those of buckets. The list stays for
+	// one write after its last escrow has ended: a component that does not know escrows drops it, and the API server rejects that.
+	//
+	// +kubebuilder:validation:MaxItems=64
+	// +listType=map
+	// +listMapKey=holder
+	// +optional
+	Escrows []Escrow `json:"escrows,omitzero"`
+}
+
+// Escrow is a number of reservations that one replica of the webhook has made in advance, in a storm or far from the core. The replica admits as many
+// removals at once, and replaces them by reservations of the pods in its next write. The aggregator drops an escrow whose holder has stopped.
+type Escrow struct {
+	// Holder identifies the process of the replica, and ends with its address if there are other replicas.
+	//
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	Holder string `json:"holder"`
+	// Count is the number of reservations.
+	//
+	// +kubebuilder:validation:Minimum=1
+	Count int32 `json:"count"`
+	// Stamp is raised by each write of the holder. An aggregator times an escrow from when it first sees its stamp.
+	//
+	// +kubebuilder:validation:Minimum=1
+	Stamp int64 `json:"stamp"`
 }
 
 // ContainerRestarts is the restart count of a container of a pod.

@@ -85,3 +85,28 @@ func reserve(p *v1alpha1.PodProtector, n int) {
 	}
 	p.Status.Cells = []v1alpha1.PodProtectorCell{cell}
 }
+
+// A component of a version that does not know escrows drops the field in each write. The API server rejects that while it matters.
+func TestEscrowsOutliveComponentsThatDoNotKnowThem(t *testing.T) {
+	c := testplane.Client(t)
+	p := &v1alpha1.PodProtector{}
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(created(t, c)), p); err != nil {
+		t.Fatal(err)
+	}
+	write := func(denial string, escrows ...v1alpha1.Escrow) {
+		t.Helper()
+		reserve(p, 1)
+		p.Status.Cells[0].AdmissionHistory.Escrows = escrows
+		wantErrorContaining(t, c.Status().Update(t.Context(), p), denial)
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(p), p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("", v1alpha1.Escrow{Holder: "one", Count: 2, Stamp: 1})
+	write("does not know them")
+	write("", v1alpha1.Escrow{Holder: "one", Count: 1, Stamp: 2}, v1alpha1.Escrow{Holder: "two", Count: 1, Stamp: 1})
+	write("", []v1alpha1.Escrow{}...)
+	write("")
+	write("Duplicate value", v1alpha1.Escrow{Holder: "one", Count: 1, Stamp: 1}, v1alpha1.Escrow{Holder: "one", Count: 1, Stamp: 1})
+	write("greater than or equal to 1", v1alpha1.Escrow{Holder: "one", Count: 0, Stamp: 1})
+}

@@ -11,6 +11,13 @@ import (
 // all timers restart with it. The zero value is ready to use.
 type Deadlines struct {
 	first map[UIDHash]firstSeen
+	// escrows are by holder.
+	escrows map[string]firstSeenEscrow
+}
+
+type firstSeenEscrow struct {
+	stamp int64
+	at    time.Time
 }
 
 type firstSeen struct {
@@ -28,6 +35,7 @@ func (s firstSeen) deadline(admission time.Duration) time.Time {
 // Observe records the reservations of the newest object. Timers of new and of renewed reservations start now, and those of settled
 // reservations are dropped.
 func (d *Deadlines) Observe(h *v1alpha1.AdmissionHistory, now time.Time) {
+	d.observeEscrows(h, now)
 	if len(h.Buckets) == 0 {
 		d.first = nil
 		return
@@ -41,6 +49,25 @@ func (d *Deadlines) Observe(h *v1alpha1.AdmissionHistory, now time.Time) {
 		next[r.Hash] = seen
 	}
 	d.first = next
+}
+
+func (d *Deadlines) observeEscrows(h *v1alpha1.AdmissionHistory, now time.Time) {
+	next := make(map[string]firstSeenEscrow, len(h.Escrows))
+	for _, e := range h.Escrows {
+		seen, ok := d.escrows[e.Holder]
+		if !ok || seen.stamp != e.Stamp {
+			seen = firstSeenEscrow{e.Stamp, now}
+		}
+		next[e.Holder] = seen
+	}
+	d.escrows = next
+}
+
+// HasEscrowPassed reports whether everything that the holder of an escrow has admitted by it has taken effect, or never will: the holder may use it for
+// EscrowLifetime after the write of its stamp, and the admission deadline has passed since then (rule E4).
+func (d *Deadlines) HasEscrowPassed(e v1alpha1.Escrow, deadline time.Duration, now time.Time) bool {
+	seen, ok := d.escrows[e.Holder]
+	return ok && seen.stamp == e.Stamp && !now.Before(seen.at.Add(EscrowLifetime+deadline))
 }
 
 // Prune drops the timers of all reservations that a history does not have. The caller must pass the history that settlement left,
@@ -81,10 +108,15 @@ func (d *Deadlines) RecordEffect(r Reservation, timeout time.Duration) (recorded
 	return recorded
 }
 
-// Next returns the earliest time at which the deadline of an observed reservation passes. ok is false if there is none.
+// Next returns the earliest time at which the deadline of an observed reservation or escrow passes. ok is false if there is none.
 func (d *Deadlines) Next(deadline time.Duration) (next time.Time, ok bool) {
 	for _, seen := range d.first {
 		if at := seen.deadline(deadline); !ok || at.Before(next) {
+			next, ok = at, true
+		}
+	}
+	for _, seen := range d.escrows {
+		if at := seen.at.Add(EscrowLifetime + deadline); !ok || at.Before(next) {
 			next, ok = at, true
 		}
 	}

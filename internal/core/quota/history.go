@@ -48,9 +48,9 @@ func mergedReservation(bucket *v1alpha1.Bucket, i int, stamp time.Time) Reservat
 }
 
 // Open returns the number of open reservations that reduce the budget, |H_c|: all except those of updates whose pods are not
-// available in the counts.
+// available in the counts. Those of escrows are included.
 func Open(h *v1alpha1.AdmissionHistory) int {
-	open := 0
+	open := Escrowed(h)
 	for i := range h.Buckets {
 		if !h.Buckets[i].Accounted {
 			open += max(int(h.Buckets[i].Counter), 0)
