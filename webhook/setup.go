@@ -49,6 +49,8 @@ type Options struct {
 	Tracer *tracing.Tracer
 	// Now is the wall clock; nil means the clock of the machine.
 	Now func() time.Time
+	// SinceBoot is a clock that also counts while the machine is suspended; nil means that of the machine. Only simulations set it.
+	SinceBoot func() time.Duration
 	// BeforeFlush is called before each batch for a protector is flushed; nil flushes at once. Only simulations set it,
 	// see package batch.
 	BeforeFlush func(protector types.NamespacedName)
@@ -112,7 +114,8 @@ func NewProtection(mgr manager.Manager, options Options) (*review.Protection, er
 // completes the options of the core by those of the webhook.
 func addCore(mgr manager.Manager, options Options, o reserve.Options) (c *reserve.Core, err error) {
 	o.Source, o.RestoreDetector, o.Cells = options.Cores[o.Name], options.RestoreDetectors[o.Name], options.CellRegistries[o.Name]
-	o.Peers, o.Tracer, o.Now, o.BeforeFlush, o.Log = options.Peers, options.Tracer, options.Now, options.BeforeFlush, mgr.GetLogger()
+	o.Peers, o.Tracer, o.Now, o.SinceBoot, o.BeforeFlush = options.Peers, options.Tracer, options.Now, options.SinceBoot, options.BeforeFlush
+	o.Log = mgr.GetLogger()
 	if o.Source != cluster.Cluster(mgr) {
 		if err := mgr.Add(o.Source); err != nil {
 			return nil, fmt.Errorf("add the cluster: %w", err)

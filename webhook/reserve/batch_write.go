@@ -31,6 +31,8 @@ type batchWriter struct {
 	metrics         *Metrics
 	spans           *operationTracer
 	now             func() time.Time
+	// escrows names in each write what was admitted by the escrows of this process.
+	escrows *escrows
 }
 
 // flush executes all operations for one protector, after its pending charges.
@@ -81,7 +83,8 @@ func (w *batchWriter) write(ctx context.Context, key types.NamespacedName, ops [
 		if err != nil {
 			return nil, fmt.Errorf("read PodProtector %s of core cluster %s: %w", key, w.core, err)
 		}
-		results, changed := w.decide(p, ops)
+		draft := &escrowDraft{}
+		results, changed := w.decide(p, ops, draft)
 		if !changed {
 			return results, nil
 		}
@@ -94,6 +97,7 @@ func (w *batchWriter) write(ctx context.Context, key types.NamespacedName, ops [
 		case err == nil: // rule 1: only now are the reservations stored
 			w.metrics.writes.WithLabelValues(w.core, "written").Inc()
 			w.distance.record(time.Since(began), time.Now())
+			w.escrows.stored(draft, incarnation)
 			eachClaim(ops, func(claim *quota.Claim) { claim.Stored = true })
 			return results, nil
 		case apierrors.IsConflict(err), apierrors.IsNotFound(err): // rule 1: decide again on the newest object
@@ -127,6 +131,9 @@ func (w *batchWriter) latest(ctx context.Context, key types.NamespacedName, ops 
 func (w *batchWriter) resultsWithoutProtector(key types.NamespacedName, ops []historyOp) []opResult {
 	results := make([]opResult, len(ops))
 	last := w.states.lastLost(key)
+	if last == nil {
+		w.escrows.drop(key)
+	}
 	for i := range results {
 		results[i] = resultWithoutProtector(last, ops[i].kind)
 	}
@@ -146,22 +153,34 @@ func resultWithoutProtector(last *v1alpha1.PodProtector, kind opKind) opResult {
 	}
 }
 
-// decide applies operations to p and reports whether p has to be stored.
-func (w *batchWriter) decide(p *v1alpha1.PodProtector, ops []historyOp) (results []opResult, changed bool) {
+// decide applies operations to p and reports whether p has to be stored. What was admitted by escrows comes first, and new reservations in advance come last;
+// draft records both.
+func (w *batchWriter) decide(p *v1alpha1.PodProtector, ops []historyOp, draft *escrowDraft) (results []opResult, changed bool) {
 	counts := countsOf(p)
 	quota.VoidCountsUntil(p, w.restoreDetector.LostVersion()) // rule 11
+	w.escrows.name(draft, p, ops)                             // rule E1
 	results, changed = applyOps(p, ops)
-	if !changed {
+	if escrowed := w.escrows.grant(draft, p); !changed && !escrowed { // rule E3
 		return results, false
 	}
-	for i := range ops {
-		if cell := ops[i].removal.Cell; i == 0 || cell != ops[i-1].removal.Cell {
-			quota.Compact(p, cell, w.now()) // rule 6
-		}
+	for cell := range cellsOf(ops, draft) {
+		quota.Compact(p, cell, w.now()) // rule 6
 	}
 	restoreCounts(p, counts)
 	quota.Summarize(p)
 	return results, true
+}
+
+// cellsOf returns the cells whose history a write changes.
+func cellsOf(ops []historyOp, draft *escrowDraft) map[string]bool {
+	cells := map[string]bool{}
+	for i := range ops {
+		cells[ops[i].removal.Cell] = true
+	}
+	for i := range draft.cells {
+		cells[draft.cells[i].cell] = true
+	}
+	return cells
 }
 
 // countsOf returns a copy of the stored counts of all cells.

@@ -53,17 +53,17 @@ func NewCore(
 		core: name, protectors: protectors, restoreDetector: restoreDetector, conflicts: conflicts, onDrop: onDrop, log: log,
 		coverage: newCoverageIndex(), LostQueue: newLostQueue(),
 	}
+	escrows := newEscrows(distance.isFar)
 	writer := &batchWriter{
 		core: name, protectors: protectors, restoreDetector: restoreDetector, states: states, pendingCharges: pending,
-		conflicts: conflicts, distance: distance, metrics: metrics, spans: spans, now: now,
+		conflicts: conflicts, distance: distance, metrics: metrics, spans: spans, now: now, escrows: escrows,
 	}
-	return &Core{
-		Name: name, log: log, States: states, Pending: pending, onChange: func() {},
-		reserver: &reserver{
-			core: name, probe: coreProbe{core: name},
-			batches: batch.New(writer.flush), conflicts: conflicts, distance: distance, metrics: metrics, spans: spans, log: log,
-		},
+	r := &reserver{
+		core: name, probe: coreProbe{core: name}, batches: batch.New(writer.flush), conflicts: conflicts, distance: distance, escrows: escrows, states: states,
+		metrics: metrics, spans: spans, log: log,
 	}
+	escrows.flush = r.flushEscrow
+	return &Core{Name: name, log: log, States: states, Pending: pending, onChange: func() {}, reserver: r}
 }
 
 // Options are the options of a core.
@@ -84,6 +84,8 @@ type Options struct {
 	Log     logr.Logger
 	// Now is the wall clock.
 	Now func() time.Time
+	// SinceBoot is a clock that also counts while the machine is suspended; nil means that of the machine.
+	SinceBoot func() time.Duration
 	// BeforeFlush is called before each batch for a protector is flushed; nil flushes at once.
 	BeforeFlush func(protector types.NamespacedName)
 	// OnChange is called after each change of a protector, and OnDrop for each one that was released.
@@ -108,14 +110,23 @@ func Connect(o Options) *Core {
 	c.Trace(o.Tracer)
 	c.reserver.batches.Window = c.reserver.batchWindow
 	c.BeforeFlush(o.BeforeFlush)
+	if o.SinceBoot != nil {
+		c.reserver.escrows.sinceBoot = o.SinceBoot
+	}
 	if o.Peers != nil {
-		c.reserver.forwarder = newForwarder(o.Name, *o.Peers, o.Tracer)
+		c.forwardTo(newForwarder(o.Name, *o.Peers, o.Tracer))
 	}
 	o.RestoreDetector.OnRestore(func() {
 		log.Info("Detected restore of core cluster, denying removals of its protectors until all cells are counted again")
 	})
 	o.Metrics.RegisterCore(c, o.Source.GetConfig())
 	return c
+}
+
+// forwardTo connects the other replicas.
+func (c *Core) forwardTo(f *forwarder) {
+	c.reserver.forwarder = f
+	c.reserver.escrows.holder = NewToken() + "@" + f.peers.Self
 }
 
 // Trace sets what creates the spans of its operations; nil creates none.

@@ -33,8 +33,23 @@ func NewCores(log logr.Logger, all ...*Core) *Cores {
 	return s
 }
 
-// Wait waits until no reservation is being given back.
-func (s *Cores) Wait() { s.givingBack.Wait() }
+// Wait waits until no reservation is being given back, and ends the escrows. Call it when no removal is being decided any more.
+func (s *Cores) Wait() {
+	s.givingBack.Wait()
+	for _, c := range s.All {
+		c.reserver.escrows.close()
+	}
+}
+
+// MayEscrow reports whether this replica or another one may have reserved in advance for a removal.
+func (s *Cores) MayEscrow(charges []removal.Charge, attempt quota.Removal) bool {
+	if len(charges) != 1 || charges[0].Vanished {
+		return false
+	}
+	c := &charges[0]
+	escrows, op := s.Named(c.Core).reserver.escrows, &historyOp{removal: c.AttemptFor(attempt)}
+	return escrows.mayAdmit(c.Key, op) || escrows.isFor(op) && len(escrows.otherHolders(c.Protector, attempt.Cell)) > 0
+}
 
 // Ready returns an error while the protectors or Cells of a core have not been read. Until then no removal can be decided.
 func (s *Cores) Ready() error {

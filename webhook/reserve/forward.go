@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -108,6 +109,14 @@ func (f *forwarder) ownerOf(key types.NamespacedName) string {
 		return owner
 	}
 	return ""
+}
+
+// isPeer reports whether another replica is known by an address, and is not suspected.
+func (f *forwarder) isPeer(address string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	until, suspected := f.suspects[address]
+	return address != f.peers.Self && slices.Contains(f.peers.All(), address) && (!suspected || !f.now().Before(until))
 }
 
 func (f *forwarder) markSuspect(replica string) {

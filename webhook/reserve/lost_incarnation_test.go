@@ -32,7 +32,7 @@ func TestCountsOfALostIncarnationAdmitNothing(t *testing.T) {
 			w := &batchWriter{restoreDetector: detector, now: time.Now}
 			results, _ := w.decide(p, []historyOp{{
 				removal: quota.Removal{Cell: "a", PodUID: "1", PodName: "web-1", Operation: v1alpha1.OperationDelete, At: time.Now()}, claim: &quota.Claim{},
-			}})
+			}}, &escrowDraft{})
 			if got := results[0].verdict.Outcome; got != c.want {
 				t.Errorf("counts of a leadership that began %s: %s, want %s", name, got, c.want)
 			}

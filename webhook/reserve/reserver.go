@@ -26,6 +26,9 @@ type reserver struct {
 	forwarder *forwarder
 	conflicts *conflictLog
 	distance  *coreDistance
+	// escrows are the reservations that this replica has made in advance; nil for none. states has the newest known states of protectors.
+	escrows *escrows
+	states  *States
 	// underWay is the number of reservations under way in this replica, with any protector, those for other replicas included.
 	underWay atomic.Int64
 	metrics  *Metrics
@@ -45,6 +48,9 @@ func (r *reserver) reserve(ctx context.Context, key types.NamespacedName, op his
 	}
 	ctx, stop := r.probe.whileAnswering(ctx)
 	defer stop()
+	if result, ok := r.admitByEscrow(ctx, key, op); ok {
+		return result, nil
+	}
 	r.underWay.Add(1)
 	defer r.underWay.Add(-1)
 	if r.forwarder != nil && r.isContended(key) {
@@ -63,7 +69,61 @@ func (r *reserver) reserve(ctx context.Context, key types.NamespacedName, op his
 			op.removal.Token = NewToken()
 		}
 	}
-	return r.enqueue(ctx, key, op)
+	result, err = r.enqueue(ctx, key, op)
+	if err == nil && result.verdict.Outcome == quota.DeniedNoBudget {
+		return r.askHolders(ctx, key, op, result), nil
+	}
+	return result, err
+}
+
+// askHolders asks the replicas that have reserved in advance with a protector for a removal that there is no other budget for. It returns denied if none of
+// them admits it.
+func (r *reserver) askHolders(ctx context.Context, key types.NamespacedName, op historyOp, denied opResult) opResult {
+	if r.forwarder == nil || !r.escrows.isFor(&op) {
+		return denied
+	}
+	p, lost, err := r.states.newest(ctx, key)
+	if err != nil || lost {
+		return denied
+	}
+	for _, holder := range r.escrows.otherHolders(p, op.removal.Cell) {
+		if !r.forwarder.isPeer(holder) {
+			continue // it is of another cell, or has ended
+		}
+		op.removal.Token = NewToken()
+		result, err := r.forwarder.reserve(ctx, holder, key, op)
+		r.metrics.forwarded.WithLabelValues(r.core, forwardResult(err)).Inc()
+		if err != nil && ctx.Err() == nil {
+			r.forwarder.markSuspect(holder)
+		}
+		if err == nil && result.verdict.Outcome.Admitted() {
+			return result
+		}
+	}
+	return denied
+}
+
+// admitByEscrow admits a removal by an escrow of this replica, if it has one (rule E2).
+func (r *reserver) admitByEscrow(ctx context.Context, key types.NamespacedName, op historyOp) (opResult, bool) {
+	if !r.escrows.mayAdmit(key, &op) {
+		return opResult{}, false
+	}
+	p, lost, err := r.states.newest(ctx, key)
+	if err != nil || lost {
+		return opResult{}, false
+	}
+	return r.escrows.admit(p, key, op, r.states.restoreDetector.IsSameIncarnation)
+}
+
+// flushEscrow writes what the escrows of a protector have admitted.
+func (r *reserver) flushEscrow(protector types.NamespacedName) error {
+	ctx, cancel := context.WithTimeout(context.Background(), escrowWriteTimeout)
+	defer cancel()
+	_, err := r.batches.Do(ctx, protector, historyOp{kind: opFlush})
+	if err != nil {
+		r.log.V(1).Info("Could not name the pods of admitted removals, trying again", "protector", protector, "error", err.Error())
+	}
+	return err
 }
 
 // isContended reports whether other replicas write a protector, or are expected to: in a storm they get as many removals as this
@@ -106,20 +166,26 @@ func (r *reserver) reserveForPeer(ctx context.Context, key types.NamespacedName,
 	defer stop()
 	r.underWay.Add(int64(len(removals)))
 	defer r.underWay.Add(-int64(len(removals)))
-	ops := make([]historyOp, len(removals))
+	decisions := make([]decided, len(removals))
+	var ops []historyOp
+	var positions []int // of ops in decisions
 	for i, removal := range removals {
-		ops[i] = historyOp{removal: removal, claim: &quota.Claim{}, spans: spans}
+		op := historyOp{removal: removal, claim: &quota.Claim{}, spans: spans}
+		if result, ok := r.admitByEscrow(ctx, key, op); ok {
+			decisions[i] = decided{Verdict: result.verdict, Claim: *op.claim}
+			continue
+		}
+		ops, positions = append(ops, op), append(positions, i)
 	}
 	results, err := r.batches.DoAll(ctx, key, ops)
 	if err != nil {
 		return nil, err
 	}
-	decisions := make([]decided, len(results))
 	for i, result := range results {
 		if result.kind == resultReleased {
 			return nil, errUnknownProtector
 		}
-		decisions[i] = decided{Verdict: result.verdict, Claim: *ops[i].claim}
+		decisions[positions[i]] = decided{Verdict: result.verdict, Claim: *ops[i].claim}
 	}
 	return decisions, nil
 }
@@ -131,6 +197,9 @@ func (r *reserver) FlushPending(ctx context.Context, protector types.NamespacedN
 	_, err := r.batches.Do(ctx, protector, historyOp{kind: opFlush})
 	return err
 }
+
+// escrowWriteTimeout limits a write that only names pods.
+const escrowWriteTimeout = 10 * time.Second
 
 const (
 	// stormQueueDepth is the number of concurrent removals at which the webhook assumes a storm.
@@ -150,6 +219,9 @@ const (
 func (r *reserver) batchWindow(key types.NamespacedName, queueDepth int, took time.Duration) (window time.Duration, enough int) {
 	if queueDepth < stormQueueDepth {
 		return 0, 0
+	}
+	if r.escrows.isHolding(key) {
+		return 0, 0 // few removals wait for a write
 	}
 	enough = queueDepth - queueDepth/stragglers
 	switch {

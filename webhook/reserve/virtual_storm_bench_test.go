@@ -59,6 +59,7 @@ const (
 	settleInterval   = time.Second             // of the aggregator
 	deferringFrom    = 11                      // protectors with which the aggregator defers its writes until after the storm
 	giveBackTime     = 5 * time.Second         // after which nothing may be reserved that is not named
+	maxAttempts      = 20                      // for each pod, after which the storm has failed
 	farCoreWrite     = 10 * time.Millisecond   // what a write takes beyond the round trip
 )
 
@@ -136,7 +137,7 @@ func (r *stormRun) connect() {
 	for i := range protectors {
 		p := memoryProtector(fmt.Sprint("web-", i), int32(r.floor), int32(r.pods))
 		p.Spec.Selector.MatchLabels["app"] = p.Name
-		p.Status.Cells[0].Aggregation.CountedSpec = quota.CountedSpec(&p.Spec)
+		p.Status.Cells[0].Aggregation.CountedSpec, p.Status.Cells[0].Aggregation.KnowsEscrows = quota.CountedSpec(&p.Spec), true
 		protectors[i] = p
 	}
 	handlers, names := map[string]http.Handler{}, []string{}
@@ -147,7 +148,9 @@ func (r *stormRun) connect() {
 			access := d.core.States.protectors
 			access.Cache, access.Live, access.Writer = d.client, d.client, d.client
 		}
-		d.core.reserver.batches.Window = d.core.reserver.batchWindow
+		began := time.Now()
+		d.core.reserver.escrows.sinceBoot = func() time.Duration { return time.Since(began) }
+		_ = d.core.reserver.batchWindow
 		if r.roundTrip > 0 {
 			d.core.reserver.distance.record(r.roundTrip+farCoreWrite, time.Now())
 		}
@@ -164,7 +167,7 @@ func (r *stormRun) connect() {
 	})
 	for i, d := range r.webhooks {
 		peers := Peers{Self: names[i], All: func() []string { return names }, Client: &http.Client{Transport: handOver}}
-		d.core.reserver.forwarder = newForwarder("core", peers, nil)
+		d.core.forwardTo(newForwarder("core", peers, nil))
 	}
 }
 
@@ -199,36 +202,37 @@ func (r *stormRun) vary(d time.Duration) time.Duration {
 
 type virtualPod struct{ protector, number int }
 
-// queue returns all pods, in random order.
-func (r *stormRun) queue() <-chan virtualPod {
+// queue returns all pods, in random order. A client puts one back whose removal is denied.
+func (r *stormRun) queue() chan virtualPod {
 	queue := make(chan virtualPod, r.protectors*r.pods)
 	for _, i := range r.random.Perm(cap(queue)) {
 		queue <- virtualPod{i / r.pods, i % r.pods}
 	}
-	close(queue)
 	return queue
 }
 
 // removeAll is a client that asks a replica to remove one pod after the other, until the storm ends.
-func (r *stormRun) removeAll(replica int, queue <-chan virtualPod) {
-	for pod := range queue {
+func (r *stormRun) removeAll(replica int, queue chan virtualPod) {
+	for {
 		select {
 		case <-r.ended:
 			return
-		default:
-			r.remove(replica, pod)
+		case pod := <-queue:
+			if !r.remove(replica, pod) {
+				queue <- pod
+			}
 		}
 	}
 }
 
-func (r *stormRun) remove(replica int, at virtualPod) {
+func (r *stormRun) remove(replica int, at virtualPod) (allowed bool) {
 	began := time.Now()
 	r.cpu.run("client", r.vary(requestCost*3/10))
 	r.cpu.run("worker", r.vary(requestCost*7/10))
 	r.cpu.run(fmt.Sprint("replica-", replica), reviewCost)
 	pod := memoryPod(fmt.Sprintf("web-%d-%d", at.protector, at.number))
 	pod.Labels["app"] = fmt.Sprint("web-", at.protector)
-	allowed := r.review(replica, at.protector, removal.NewPod(pod), pod.Name)
+	allowed = r.review(replica, at.protector, removal.NewPod(pod), pod.Name)
 	if allowed {
 		r.cpu.run("worker", r.vary(deletionCost*65/100))
 		r.cpu.run("etcd", r.vary(deletionCost*25/100))
@@ -237,9 +241,11 @@ func (r *stormRun) remove(replica int, at virtualPod) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.attempts++
+	if r.attempts++; r.attempts == maxAttempts*r.protectors*r.pods {
+		close(r.ended)
+	}
 	if !allowed {
-		return
+		return false
 	}
 	if r.removed[at.protector] == nil {
 		r.removed[at.protector] = map[quota.UIDHash]bool{}
@@ -248,6 +254,7 @@ func (r *stormRun) remove(replica int, at virtualPod) {
 	if r.took = append(r.took, time.Since(began)); len(r.took) == r.admit {
 		close(r.ended)
 	}
+	return true
 }
 
 // review reports whether a removal is admitted.
@@ -269,7 +276,7 @@ func (r *stormRun) review(replica, protector int, pod *removal.Pod, name string)
 	removal.AssessAll(covering, memoryCell, request, time.Now())
 	charges, _ := removal.ChargesFor(covering, belongs, request)
 	attempt := request.Attempt(memoryCell, time.Now(), NewToken())
-	if removal.Preview(charges, attempt, request) != nil {
+	if !d.MayEscrow(charges, attempt) && removal.Preview(charges, attempt, request) != nil {
 		return false
 	}
 	return d.Reserve(r.Context(), charges, attempt).Denial == nil
@@ -315,15 +322,26 @@ func (r *stormRun) check() {
 	<-time.After(giveBackTime)
 	for i := range r.protectors {
 		p := r.webhooks[0].stored(r, fmt.Sprint("web-", i))
+		if len(r.took) < r.admit && len(r.removed[i]) < r.pods-r.floor {
+			r.Errorf("%s: %d removed, %+v %+v", p.Name, len(r.removed[i]), quota.BudgetOf(p), p.Status.Cells[0].AdmissionHistory)
+		}
 		if left := r.pods - len(r.removed[i]); r.answer != admits && left < r.floor {
 			r.Errorf("%s: %d pods are left, the floor is %d", p.Name, left, r.floor)
 		}
 		if budget := quota.BudgetOf(p); budget.Left() < 0 {
 			r.Errorf("%s: its budget is %+v", p.Name, budget)
 		}
+		if held := quota.Escrowed(&p.Status.Cells[0].AdmissionHistory); held > 0 {
+			r.Errorf("%s: %d reservations are held in advance at the end", p.Name, held)
+		}
 	}
-	for _, d := range r.webhooks {
+	for i, d := range r.webhooks {
 		d.core.States.LostQueue.ShutDown()
+		for at, e := range d.core.reserver.escrows.held {
+			if e.unused > 0 || len(e.admitted) > 0 {
+				r.Errorf("replica %d holds %+v of %v at the end", i, e, at)
+			}
+		}
 	}
 }
 
@@ -345,7 +363,7 @@ func BenchmarkVirtualStorm(b *testing.B) {
 	cold, roomy, steady, wide := one, one, one, one
 	cold.pods, cold.floor, cold.admit = 600, 350, 250
 	roomy.pods, roomy.floor, roomy.admit = 600, 200, 250
-	steady.pods, steady.floor, steady.admit = 1600, 1, 1500
+	steady.pods, steady.floor, steady.admit = 2000, 1, 1500
 	wide.protectors, wide.pods, wide.floor, wide.admit = 100, 12, 8, 400
 	far, alone := steady, steady
 	far.roundTrip = 50 * time.Millisecond

@@ -18,6 +18,7 @@ import (
 // reason, and the webhook could not resume at once when the core is back.
 func (c *Core) Start(ctx context.Context) error {
 	defer c.States.LostQueue.ShutDown()
+	defer c.reserver.escrows.close()
 	retry := wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Steps: 6, Cap: 3 * time.Second}
 	var registration toolscache.ResourceEventHandlerRegistration
 	err := retry.DelayFunc().Until(ctx, true, true, func(ctx context.Context) (bool, error) {

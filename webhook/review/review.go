@@ -130,8 +130,10 @@ func (p *Protection) reserve(ctx context.Context, cell string, r removal.Request
 		return removal.Deny(denial, charges...)
 	}
 	p.nodes.resolveDomains(ctx, cell, r, charges)
-	if denial := removal.Preview(charges, attempt, r); denial != nil {
-		return removal.Deny(denial, charges...)
+	if r.DryRun || !p.cores.MayEscrow(charges, attempt) { // what is reserved in advance is not in the budget that Preview sees
+		if denial := removal.Preview(charges, attempt, r); denial != nil {
+			return removal.Deny(denial, charges...)
+		}
 	}
 	if denial := p.cores.Check(charges); denial != nil && !attempt.Force {
 		return removal.Deny(denial, charges...)
