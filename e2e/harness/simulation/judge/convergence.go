@@ -68,7 +68,7 @@ func (cv *Convergence) CalmProblem() string {
 				if got := int(cell.Aggregation.CountedReplicas); got != want || cell.Aggregation.Void || cell.Aggregation.CountedSpec != quota.CountedSpec(&p.Spec) {
 					return fmt.Sprintf("protector %s counts %d pods of %s, want %d", p.Name, got, worker.Name, want)
 				}
-				if open := cv.CountUnrenewed(&cell.AdmissionHistory); open > 0 {
+				if open := cv.CountUnrenewed(&cell.AdmissionHistory) + countEscrowed(&cell.AdmissionHistory); open > 0 {
 					return fmt.Sprintf("protector %s has %d open reservations of %s: %s", p.Name, open, worker.Name, describeStatus(p))
 				}
 			}

@@ -68,7 +68,9 @@ func (w *watchedProtector) nameOf(e *v1alpha1.ExpectedWorkload) workloadName {
 
 // judgeExpectation judges the expectation that a write records for the workloads of a cell.
 func (j *aggregationJudge) judgeExpectation(w *watchedProtector, cell, before *v1alpha1.PodProtectorCell, old *v1alpha1.PodProtector) {
-	if len(reservationHashes(&cell.AdmissionHistory))-j.history.countForcedReservationsOfCell(cell, before) > len(reservationHashes(&before.AdmissionHistory)) {
+	// Removals by force are always admitted, and those that were admitted by an escrow may be named now.
+	excused := j.history.countForcedReservationsOfCell(cell, before) + countEscrowed(&before.AdmissionHistory)
+	if len(reservationHashes(&cell.AdmissionHistory))-excused > len(reservationHashes(&before.AdmissionHistory)) {
 		if _, known := writtenFloor(w.stored); !known {
 			j.report.fail("a removal in %s was reserved with protector %s, but its floor is unknown", cell.CellID, w.name())
 		}

@@ -45,6 +45,8 @@ type Counts struct {
 	UsableDenials int
 	// SlotMoves counts writes by which a shard took slots.
 	SlotMoves int
+	// Escrowed counts removals that were admitted by an escrow before they were named.
+	Escrowed int
 	// Excused counts for each loosening of the judge how often it alone prevented a failure (see Excuse).
 	Excused ExcuseCounts
 	// Decreases counts large decreases of floors that took effect within the limit. Confirmed counts those that were confirmed.
@@ -72,6 +74,7 @@ func (c *Counts) Add(other Counts) {
 	c.Losses += other.Losses
 	c.UsableDenials += other.UsableDenials
 	c.SlotMoves += other.SlotMoves
+	c.Escrowed += other.Escrowed
 	c.Decreases += other.Decreases
 	c.Confirmed += other.Confirmed
 	c.Relabels += other.Relabels

@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/simulation/apiserver"
@@ -40,7 +41,8 @@ func (j *reservationJudge) judgeReservations(w *watchedProtector, cell, before *
 		}
 		is[r.Hash] = true
 	}
-	if open, holds := quota.Open(&cell.AdmissionHistory), total-len(accountedReservations(&cell.AdmissionHistory)); open != holds {
+	escrowed := countEscrowed(&cell.AdmissionHistory)
+	if open, holds := quota.Open(&cell.AdmissionHistory), total-len(accountedReservations(&cell.AdmissionHistory))+escrowed; open != holds {
 		j.report.fail("the counters of protector %s record %d reservations of %s, but it holds %d", w.name(), open, cell.CellID, holds)
 	}
 	j.judgeAccounted(w, cell)
@@ -58,7 +60,7 @@ func (j *reservationJudge) judgeReservations(w *watchedProtector, cell, before *
 		}
 		// A repeated removal is decided again. Merged reservations do not show repetitions.
 		if !held || !stamp.IsZero() && !earlier.IsZero() && !stamp.Equal(earlier) {
-			j.judgeDecision(w, cell, hash, held && !wasAccounted[hash], forced, e)
+			j.judgeDecision(w, cell, before, hash, held && !wasAccounted[hash], forced, e)
 		}
 	}
 	if fresh {
@@ -72,13 +74,19 @@ func (j *reservationJudge) judgeReservations(w *watchedProtector, cell, before *
 			j.judgeDrop(w, cell, hash, e)
 		}
 	}
+	j.judgeEscrows(w, cell, before, e)
 }
 
 // judgeDecision records the decision on a reservation, and judges whether the stored budget allowed it. forced is the number of new reservations
 // by force in the same write.
-func (j *reservationJudge) judgeDecision(w *watchedProtector, cell *v1alpha1.PodProtectorCell, hash quota.UIDHash, isRenewed bool, forced int,
-	e *apiserver.Event) {
+func (j *reservationJudge) judgeDecision(
+	w *watchedProtector, cell, before *v1alpha1.PodProtectorCell, hash quota.UIDHash, isRenewed bool, forced int, e *apiserver.Event,
+) {
 	decided := j.history.newDecision(w)
+	mayName := hadEscrow(before, e)
+	if byEscrow, ok := w.decisionOfEscrow(cell.CellID, hash, e); ok && mayName {
+		decided = byEscrow
+	}
 	switch earlier, known := w.reservations.decisions[hash]; {
 	case known && isRenewed:
 		decided.firstCharge, decided.lost = earlier.firstCharge, earlier.lost
@@ -94,9 +102,31 @@ func (j *reservationJudge) judgeDecision(w *watchedProtector, cell *v1alpha1.Pod
 	switch left := available - reserved - floor; {
 	case (left < 0 || !known || w.toleratesDomainLoss()) && j.history.cells[cell.CellID].isForced(hash):
 		w.reservations.recordForced(hash)
+	case mayName && reserved-j.countGone(cell, before) <= reservedIn(e.Old): // it names what was reserved; what has gone since counts twice for a while
 	case left < -forced && floor > 0:
 		j.report.fail("%s admitted a removal with protector %s that leaves %d pods too few", e.By, w.name(), -left)
 	}
+}
+
+// reservedIn returns the number of open reservations of a protector in all cells.
+func reservedIn(object client.Object) (n int) {
+	if p, ok := object.(*v1alpha1.PodProtector); ok {
+		for i := range p.Status.Cells {
+			n += countOpenReservations(&p.Status.Cells[i].AdmissionHistory)
+		}
+	}
+	return n
+}
+
+// countGone counts the new reservations of a write whose pods are gone or terminating.
+func (j *reservationJudge) countGone(cell, before *v1alpha1.PodProtectorCell) (n int) {
+	isReservedBefore, t := reservationHashes(&before.AdmissionHistory), j.history.cells[cell.CellID]
+	for hash := range reservationHashes(&cell.AdmissionHistory) {
+		if line := t.byHash[hash]; !isReservedBefore[hash] && (line == nil || line.current().isGoneOrTerminating()) {
+			n++
+		}
+	}
+	return n
 }
 
 // judgeAdmission judges the limit and the writer of a new reservation.
@@ -198,6 +228,8 @@ func (j *reservationJudge) judgeAllowed(p *Replica, cell string, r *Removal, ans
 			j.report.countExcuse(excuseRecreatedAnswer)
 		case status != nil && j.history.isAccountedFor(w, status, line, false): // a restore has brought it back, and the counts are from before
 			j.report.countExcuse(excuseCountBeforeRestore)
+		case w.admitByEscrow(cell, quota.HashUID(line.uid), r):
+			j.report.counts.Escrowed++
 		default:
 			j.report.fail("%s allowed the removal of %s, but protector %s holds no reservation for it", p.Name, line.name, w.name())
 		}

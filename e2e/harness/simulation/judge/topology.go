@@ -117,8 +117,8 @@ func (j *topologyJudge) judgeEntries(w *watchedProtector, old *v1alpha1.PodProte
 		if before == nil || cell.Discount != v1alpha1.DiscountDraining || before.Discount != v1alpha1.DiscountDraining {
 			continue
 		}
-		open, forced := len(reservationHashes(&cell.AdmissionHistory)), j.history.countForcedReservationsOfCell(cell, before)
-		if open-forced > len(reservationHashes(&before.AdmissionHistory)) {
+		excused := j.history.countForcedReservationsOfCell(cell, before) + countEscrowed(&before.AdmissionHistory) // as in judgeExpectation
+		if len(reservationHashes(&cell.AdmissionHistory))-excused > len(reservationHashes(&before.AdmissionHistory)) {
 			j.report.fail("%s reserved a removal in cell %s of protector %s, which is being deleted", writerOrSimulator(e.By), cell.CellID, w.name())
 		}
 	}

@@ -62,7 +62,7 @@ func accountedReservations(h *v1alpha1.AdmissionHistory) map[quota.UIDHash]bool 
 
 // countOpenReservations returns the number of reservations that count against the budget.
 func countOpenReservations(h *v1alpha1.AdmissionHistory) int {
-	return len(reservationHashes(h)) - len(accountedReservations(h))
+	return len(reservationHashes(h)) - len(accountedReservations(h)) + countEscrowed(h)
 }
 
 // judgeAccounted checks that a pod whose reservation does not count against the budget is not counted as available either.

@@ -32,6 +32,8 @@ type watchedProtector struct {
 	floors effectiveFloors
 	// reservations are what its reservations were decided on, and what became of them.
 	reservations reservationHistory
+	// escrows are what was reserved in advance.
+	escrows escrowHistory
 	// lostReservations are the pods whose reservation was lost in a restore of the core. lastRestore is when the core was last restored.
 	lostReservations map[quota.UIDHash]bool
 	lastRestore      time.Time
@@ -75,7 +77,8 @@ func (w *watchedProtector) isWithoutStatus(pod quota.UIDHash) bool {
 
 func newWatched(core string) *watchedProtector {
 	return &watchedProtector{
-		core: core, reservations: newReservationHistory(), lostReservations: map[quota.UIDHash]bool{}, lastCountedVersions: map[string]uint64{},
+		core: core, reservations: newReservationHistory(), escrows: newEscrowHistory(),
+		lostReservations: map[quota.UIDHash]bool{}, lastCountedVersions: map[string]uint64{},
 	}
 }
 
@@ -111,6 +114,10 @@ func describeStatus(p *v1alpha1.PodProtector) string {
 				r.PodName = fmt.Sprintf("%x", uint64(r.Hash)>>48)
 			}
 			pods = append(pods, r.PodName)
+		}
+		for _, escrow := range c.AdmissionHistory.Escrows {
+			_, replica, _ := strings.Cut(escrow.Holder, "@") // the rest is random
+			pods = append(pods, fmt.Sprintf("%d in advance by %s (%d)", escrow.Count, replica, escrow.Stamp))
 		}
 		counted := fmt.Sprintf("%d available", c.Aggregation.CountedReplicas)
 		if c.Aggregation.Void {

@@ -75,7 +75,7 @@ func (ps *processes) startWebhook(name, cell string) *process {
 	p.runManager(p.cores[first], clusters.CacheOptionsOf(detectors[first]), func(_ context.Context, mgr manager.Manager) error {
 		options := webhook.Options{
 			Cores: map[string]cluster.Cluster{first: mgr}, RestoreDetectors: detectors, Cells: map[string]*rest.Config{}, Metrics: prometheus.NewRegistry(), Now: p.now,
-			BeforeFlush: p.delayBatch,
+			BeforeFlush: p.delayBatch, SinceBoot: func() time.Duration { return time.Since(p.startedAt) },
 		}
 		for _, c := range cores[1:] {
 			other, err := cluster.New(p.cores[c.name].Config(), func(o *cluster.Options) {
