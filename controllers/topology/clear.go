@@ -103,11 +103,12 @@ func (c Clearer) store(ctx context.Context, p *v1alpha1.PodProtector) (bool, err
 
 // clearEntry keeps of an entry only its last writer, which fences off earlier leaders, and that it was cleared.
 func clearEntry(entry *v1alpha1.PodProtectorCell) {
-	aggregation := entry.Aggregation
+	aggregation, history := entry.Aggregation, v1alpha1.AdmissionHistory{Escrows: entry.AdmissionHistory.Escrows}
+	quota.EndEscrows(&history, func(v1alpha1.Escrow) bool { return true })
 	*entry = v1alpha1.PodProtectorCell{CellID: entry.CellID, Discount: v1alpha1.DiscountCleared, Aggregation: v1alpha1.Aggregation{
 		SnapshotVersion: aggregation.SnapshotVersion, SettledVersion: aggregation.SettledVersion, LastEventTime: aggregation.LastEventTime,
 		Epoch: aggregation.Epoch, Holder: aggregation.Holder,
-	}}
+	}, AdmissionHistory: history}
 }
 
 // finish removes the annotation, and emits an event with the reason.

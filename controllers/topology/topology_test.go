@@ -294,6 +294,7 @@ func TestOnlyDeadCellIsCleared(t *testing.T) {
 	p := l.protect(6, cell, missing)
 	reserved := l.protector(p)
 	quota.Decide(reserved, []quota.Removal{{Cell: cell.Name, PodUID: uuid.NewUUID(), At: time.Now()}, {Cell: missing.Name, PodUID: uuid.NewUUID(), At: time.Now()}})
+	quota.SetEscrow(&quota.CellOf(reserved, cell.Name).AdmissionHistory, "stopped", 2, 1)
 	l.must(l.Client.Status().Update(t.Context(), reserved))
 
 	l.writeHeartbeat(cell)
