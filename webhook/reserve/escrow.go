@@ -61,6 +61,8 @@ const (
 	escrowDemand = 3
 	// farEscrow is the least size of an escrow far from the core, where a write takes long.
 	farEscrow = 48
+	// maxFarEscrows is the number of protectors for which a lone removal makes one far from the core: giving it back is one more write.
+	maxFarEscrows = 8
 	// nameInterval is the shortest interval between writes that only name pods. After five times as long as a write takes, the core has little to do.
 	nameInterval = 250 * time.Millisecond
 	namePerWrite = 5
@@ -299,7 +301,7 @@ func (s *escrows) grant(d *escrowDraft, p *v1alpha1.PodProtector) (changed bool)
 		wanted := 0
 		switch {
 		case one.isIdle:
-		case s.isFar():
+		case s.isFar() && (one.demand > 1 || len(s.held) <= maxFarEscrows):
 			wanted = max(one.demand*escrowDemand, farEscrow)
 		case one.demand > 1:
 			wanted = one.demand * escrowDemand

@@ -126,6 +126,40 @@ func TestLoneRemovalsMakeNoEscrow(t *testing.T) {
 	}
 }
 
+// Far from the core, a client that removes one pod each of many protectors makes few escrows: each costs a write more.
+func TestWideRemovalsMakeFewEscrows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const protectors = 20
+		all := make([]*v1alpha1.PodProtector, protectors)
+		for i := range all {
+			all[i] = memoryProtector(fmt.Sprint("web-", i), 1, 9)
+			all[i].Spec.Selector.MatchLabels["app"] = all[i].Name
+			all[i].Status.Cells[0].Aggregation.CountedSpec, all[i].Status.Cells[0].Aggregation.KnowsEscrows = quota.CountedSpec(&all[i].Spec), true
+		}
+		d := newMemoryFixture(t, all...)
+		defer d.core.States.LostQueue.ShutDown()
+		d.core.reserver.escrows.sinceBoot = func() time.Duration { return time.Hour }
+		d.core.reserver.distance.record(time.Second, time.Now())
+		d.setFault(func(write func() error) error {
+			<-time.After(50 * time.Millisecond)
+			return write()
+		})
+		made := 0
+		for i := range all {
+			pod := memoryPod(fmt.Sprint("pod-", i))
+			pod.Labels["app"] = all[i].Name
+			if denial := d.remove(t.Context(), pod).Denial; denial != nil {
+				t.Fatal(denial)
+			}
+			made += len(d.stored(t, all[i].Name).Status.Cells[0].AdmissionHistory.Escrows)
+		}
+		if made != maxFarEscrows {
+			t.Errorf("%d escrows were made, want %d", made, maxFarEscrows)
+		}
+		d.Wait()
+	})
+}
+
 // Each unit of the budget is usable, and none twice.
 func TestBudgetIsExactWithEscrows(t *testing.T) {
 	runEscrowTest(t, 10, 60, func(e *escrowTest) {
