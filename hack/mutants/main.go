@@ -86,6 +86,7 @@ func proofs() []proof {
 		{judgeTests, []string{"./e2e/harness/simulation/judge"}, "^TestTheJudge"},
 		{"simulation", []string{"./e2e/harness/simulation"}, "^TestSeeds$"},
 		{ownerSimulation, []string{"./e2e/harness/simulation"}, "^TestOwnerSeeds$"},
+		{"simulation of escrows", []string{"./e2e/harness/simulation"}, "^TestEscrowSeeds$"},
 		{"simulation of shards", []string{"./e2e/harness/simulation"}, "^TestSharedSeeds$"},
 		{"corpus", []string{"./e2e/harness/simulation"}, "^TestCorpus$"},
 		{"properties at length", []string{"./aggregator", "-rapid.checks=40000"}, "^TestSettlementKeepsReservationsInFlight$"},
@@ -110,7 +111,7 @@ func shareProofs() []proof {
 
 func main() {
 	seeds := flag.Int("seeds", 600, "how many `seeds` the simulation runs for each mutant")
-	by := flag.String("by", "", "the one `proof` to try: properties, \"tests of the judge\", simulation, \"simulation of owners\", "+
+	by := flag.String("by", "", "the one `proof` to try: properties, \"tests of the judge\", simulation, \"simulation of owners\", \"simulation of escrows\", "+
 		"\"simulation of shards\", corpus or "+
 		"\"properties at length\"; empty: all, until one catches the mutant")
 	only := flag.String("only", "", "`pattern` of the names of the mutants to try")

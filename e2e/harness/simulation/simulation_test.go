@@ -57,6 +57,9 @@ func TestShareSeeds(t *testing.T) { runSeeds(t, *seeds/2, scenario.DrawShares) }
 // Operators' objects control workloads, and selectors in the status of a scale move.
 func TestOwnerSeeds(t *testing.T) { runSeeds(t, *seeds/3, scenario.DrawOwners) }
 
+// Replicas reserve in advance, and stop, lose their connections, or their core is restored.
+func TestEscrowSeeds(t *testing.T) { runSeeds(t, *seeds/3, scenario.DrawEscrows) }
+
 // Webhooks have the scope Protected, and namespaces lose their label.
 func TestScopeSeeds(t *testing.T) { runSeeds(t, *seeds/3, scenario.DrawScope) }
 

@@ -32,6 +32,7 @@ func (j *Judge) RecordLostDecisions(core string, version uint64, shown map[strin
 			for hash := range w.reservations.decisions {
 				w.lostReservations[hash] = true
 			}
+			w.escrows.recordRestore()
 		}
 	}
 }
@@ -119,7 +120,7 @@ func (h *clusterHistory) recordRestoredDecisions(w *watchedProtector) {
 
 // isLostInRestore reports whether the reservation of a removal that was requested at a time may be missing because the core was restored.
 func (w *watchedProtector) isLostInRestore(hash quota.UIDHash, requestedAt time.Time) bool {
-	return w.lostReservations[hash] && !requestedAt.After(w.lastRestore)
+	return w.lostReservations[hash] && (!requestedAt.After(w.lastRestore) || w.escrows.afterRestore[hash])
 }
 
 // decisionOn returns the decision on the reservation of a pod by which a removal of it was admitted.

@@ -1,6 +1,8 @@
 package judge
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,6 +19,14 @@ type escrowHistory struct {
 	held map[escrowKey]heldEscrow
 	// admitted are the pods whose removal was admitted by an escrow and is not named yet.
 	admitted map[quota.UIDHash]escrowKey
+	// lost are the escrows that the last restore of the core has lost. Their holders use them for the rest of their time: the API servers of the core do
+	// not run again earlier. afterRestore are the pods whose removal they have admitted since.
+	lost         map[escrowKey]heldEscrow
+	afterRestore map[quota.UIDHash]bool
+	// ever are the pods whose removal any escrow has ever admitted, and holders the replicas that ever had one. A write names a pod again if the replica
+	// did not hear of the first, also one whose client did not hear of its admission.
+	ever    map[quota.UIDHash]bool
+	holders map[string]bool
 }
 
 // escrowKey identifies an escrow of a protector.
@@ -30,7 +40,15 @@ type heldEscrow struct {
 }
 
 func newEscrowHistory() escrowHistory {
-	return escrowHistory{held: map[escrowKey]heldEscrow{}, admitted: map[quota.UIDHash]escrowKey{}}
+	return escrowHistory{
+		held: map[escrowKey]heldEscrow{}, admitted: map[quota.UIDHash]escrowKey{},
+		afterRestore: map[quota.UIDHash]bool{}, ever: map[quota.UIDHash]bool{}, holders: map[string]bool{},
+	}
+}
+
+// recordRestore records that a restore of the core loses all escrows. Those that it brings back have no holder who uses them.
+func (h *escrowHistory) recordRestore() {
+	h.lost, h.held, h.admitted = h.held, map[escrowKey]heldEscrow{}, map[quota.UIDHash]escrowKey{}
 }
 
 // countEscrowed returns the number of reservations in the escrows of a history. This is an independent implementation, not the code under test.
@@ -41,25 +59,52 @@ func countEscrowed(h *v1alpha1.AdmissionHistory) (n int) {
 	return n
 }
 
-// countAdmitted returns how many unnamed removals an escrow has admitted.
-func (h *escrowHistory) countAdmitted(key escrowKey) (n int) {
+// countAdmitted returns how many unnamed removals the escrows of a cell have admitted, and how many they have room for. A replica that answers may have
+// asked another one, so that the escrow itself is not known.
+func (h *escrowHistory) countAdmitted(cell string) (admitted, room int) {
 	for _, by := range h.admitted {
-		if by == key {
-			n++
+		if by.cell == cell {
+			admitted++
 		}
 	}
-	return n
+	for key, e := range h.held {
+		if key.cell == cell {
+			room += e.count
+		}
+	}
+	return admitted, room
 }
 
-// admit records that a removal was admitted by an escrow of its cell, and by which decision. ok is false if none had room for it when the removal was reviewed.
+// replica returns the name of the replica that holds an escrow.
+func (k escrowKey) replica() string {
+	_, name, _ := strings.Cut(k.holder, "@")
+	return name
+}
+
+// admitByEscrow records that a removal was admitted by an escrow of its cell, if possible by that of the replica that answered, and by which decision. ok is
+// false if none had room for it when the removal was reviewed.
 func (w *watchedProtector) admitByEscrow(cell string, hash quota.UIDHash, r *Removal) (ok bool) {
-	for key, e := range w.escrows.held {
-		if key.cell != cell || w.escrows.countAdmitted(key) >= e.count || r.latestReview.at.After(e.storedAt.Add(escrowLifetime)) {
+	keys := slices.SortedFunc(maps.Keys(w.escrows.held), func(a, b escrowKey) int {
+		if isA, isB := a.replica() == r.Webhook, b.replica() == r.Webhook; isA != isB {
+			return map[bool]int{true: -1, false: 1}[isA]
+		}
+		return strings.Compare(a.replica(), b.replica())
+	})
+	for _, key := range keys {
+		e := w.escrows.held[key]
+		if admitted, room := w.escrows.countAdmitted(cell); key.cell != cell || admitted >= room || r.latestReview.at.After(e.storedAt.Add(escrowLifetime)) {
 			continue
 		}
-		w.escrows.admitted[hash] = key
+		w.escrows.admitted[hash], w.escrows.ever[hash] = key, true
 		w.reservations.decisions[hash] = e.decided
 		return true
+	}
+	for key, e := range w.escrows.lost {
+		if key.cell == cell && !r.latestReview.at.After(e.storedAt.Add(escrowLifetime)) {
+			w.lostReservations[hash], w.escrows.afterRestore[hash], w.escrows.ever[hash] = true, true, true
+			w.reservations.decisions[hash] = e.decided
+			return true
+		}
 	}
 	return false
 }
@@ -101,26 +146,23 @@ func (j *reservationJudge) judgeEscrows(w *watchedProtector, cell, before *v1alp
 	there := map[escrowKey]bool{}
 	for _, escrow := range cell.AdmissionHistory.Escrows {
 		key := escrowKey{cell.CellID, escrow.Holder}
-		there[key] = true
+		there[key], w.escrows.holders[key.replica()] = true, true
 		if stamps[escrow.Holder] != escrow.Stamp {
 			w.escrows.held[key] = heldEscrow{int(escrow.Count), time.Now(), j.history.newDecision(w)}
 			j.judgeEscrow(w, cell, before, e)
 		}
-		if admitted := w.escrows.countAdmitted(key); admitted > int(escrow.Count) {
-			j.report.fail("%s leaves %d reservations in the escrow of %s of protector %s, which has admitted %d removals without naming them",
-				e.By, escrow.Count, escrow.Holder, w.name(), admitted)
-		}
 	}
 	for key := range w.escrows.held {
-		if key.cell != cell.CellID || there[key] {
-			continue
+		if key.cell == cell.CellID && !there[key] {
+			delete(w.escrows.held, key)
+			if strings.HasPrefix(e.By, "aggregator") {
+				j.judgeEndOfEscrow(w, cell, key, e)
+			}
 		}
-		if strings.HasPrefix(e.By, "aggregator") {
-			j.judgeEndOfEscrow(w, cell, key, e)
-		} else if admitted := w.escrows.countAdmitted(key); admitted > 0 && stamps[key.holder] > 0 {
-			j.report.fail("%s dropped the escrow of %s of protector %s, which has admitted %d removals without naming them", e.By, key.holder, w.name(), admitted)
-		}
-		delete(w.escrows.held, key)
+	}
+	if admitted, room := w.escrows.countAdmitted(cell.CellID); admitted > room {
+		j.report.fail("%s leaves %d reservations in advance in %s of protector %s, which have admitted %d removals that are not named",
+			e.By, room, cell.CellID, w.name(), admitted)
 	}
 }
 
@@ -132,7 +174,7 @@ func (j *reservationJudge) judgeEscrow(w *watchedProtector, cell, before *v1alph
 	available, reserved := w.storedTotals()
 	available += w.discounted(cell)
 	floor, _ := writtenFloor(w.stored)
-	isMore := reserved-j.countGone(cell, before) > reservedIn(e.Old)
+	isMore := reserved-j.countNamed(w, cell, before) > reservedIn(e.Old)
 	if left := available - reserved - floor; left < 0 && isMore && floor > 0 && j.history.countForcedReservations(e) == 0 {
 		j.report.fail("%s reserved in advance with protector %s what leaves %d pods too few", e.By, w.name(), -left)
 	}
@@ -145,6 +187,9 @@ func (j *reservationJudge) judgeEndOfEscrow(w *watchedProtector, cell *v1alpha1.
 		line := j.history.cells[cell.CellID].byHash[hash]
 		if by != key || line == nil {
 			continue
+		}
+		if admitted, room := w.escrows.countAdmitted(cell.CellID); admitted <= room {
+			return // another replica admitted it
 		}
 		delete(w.escrows.admitted, hash)
 		if j.history.isAccountedFor(w, cell, line, true) {

@@ -101,7 +101,8 @@ func (l *livenessJudge) judgeDenial(cell string, r *Removal, answer removals.Ans
 	if line == nil || r.DryRun || l.history.cells[cell].restores != r.RestoresBefore {
 		return
 	}
-	usable := l.reliable && !from.Before(l.lastFaultEnd)
+	// When the storm begins, a webhook may not have seen the counts of all cells yet.
+	usable := l.reliable && !from.Before(l.lastFaultEnd) && time.Since(l.stormStart) >= budgetDelay
 	covered := 0
 	for _, key := range l.history.sortedProtectors() {
 		w := l.history.protectors[key]

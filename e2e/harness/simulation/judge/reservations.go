@@ -99,10 +99,12 @@ func (j *reservationJudge) judgeDecision(
 	available, reserved := w.storedTotals()
 	available += w.discounted(cell) // its own pods count for a removal in it
 	floor, known := writtenFloor(w.stored)
+	named := j.countNamed(w, cell, before)
 	switch left := available - reserved - floor; {
 	case (left < 0 || !known || w.toleratesDomainLoss()) && j.history.cells[cell.CellID].isForced(hash):
 		w.reservations.recordForced(hash)
-	case mayName && reserved-j.countGone(cell, before) <= reservedIn(e.Old): // it names what was reserved; what has gone since counts twice for a while
+	// It names what was reserved before, or what has gone, perhaps for a second time because it did not hear of the first: that takes no more pods.
+	case (mayName || named > 0 || w.escrows.holders[by]) && reserved-named <= reservedIn(e.Old):
 	case left < -forced && floor > 0:
 		j.report.fail("%s admitted a removal with protector %s that leaves %d pods too few", e.By, w.name(), -left)
 	}
@@ -118,11 +120,13 @@ func reservedIn(object client.Object) (n int) {
 	return n
 }
 
-// countGone counts the new reservations of a write whose pods are gone or terminating.
-func (j *reservationJudge) countGone(cell, before *v1alpha1.PodProtectorCell) (n int) {
+// countNamed counts the new reservations of a write for pods that are gone or terminating, or whose removal an escrow has admitted: another one that a
+// restore has lost, or that was ended.
+func (j *reservationJudge) countNamed(w *watchedProtector, cell, before *v1alpha1.PodProtectorCell) (n int) {
 	isReservedBefore, t := reservationHashes(&before.AdmissionHistory), j.history.cells[cell.CellID]
 	for hash := range reservationHashes(&cell.AdmissionHistory) {
-		if line := t.byHash[hash]; !isReservedBefore[hash] && (line == nil || line.current().isGoneOrTerminating()) {
+		line := t.byHash[hash]
+		if !isReservedBefore[hash] && (w.escrows.ever[hash] || line == nil || line.current().isGoneOrTerminating()) {
 			n++
 		}
 	}
