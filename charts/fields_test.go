@@ -26,8 +26,8 @@ func fill(v reflect.Value) {
 	case *metav1.MicroTime:
 		*value = metav1.NewMicroTime(fillTime)
 		return
-	case *[]byte:
-		*value = []byte("12345678")
+	case *v1alpha1.PackedBytes:
+		*value = v1alpha1.PackedBytes("12345678")
 		return
 	case *metav1.ConditionStatus:
 		*value = metav1.ConditionTrue
