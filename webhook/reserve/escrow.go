@@ -52,8 +52,8 @@ type escrow struct {
 	demand int
 	// used is when a removal was last admitted by it, or reserved beside it.
 	used time.Duration
-	// isNaming reports that a goroutine names what is admitted.
-	isNaming bool
+	// isNaming reports that a goroutine names what is admitted, and isAllowed that the last write found that there may be an escrow.
+	isNaming, isAllowed bool
 }
 
 const (
@@ -151,15 +151,15 @@ func (s *escrows) startNaming(at escrowKey, e *escrow) {
 	})
 }
 
-// isHolding reports whether this process has an escrow of a protector.
-func (s *escrows) isHolding(protector types.NamespacedName) bool {
+// mayHold reports whether this process may have escrows of a protector for which it has just reserved removals.
+func (s *escrows) mayHold(protector types.NamespacedName) bool {
 	if s == nil {
 		return false
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for at, e := range s.held {
-		if at.protector == protector && e.unused > 0 {
+		if at.protector == protector && e.isAllowed {
 			return true
 		}
 	}
@@ -255,6 +255,7 @@ func (s *escrows) name(d *escrowDraft, p *v1alpha1.PodProtector, ops []historyOp
 			s.held[escrowKey{key, cell.CellID}] = e
 		}
 		stored := quota.EscrowOf(&cell.AdmissionHistory, s.holder)
+		e.isAllowed = quota.MayEscrow(p, cell.CellID)
 		isIdle := s.closing || now-e.used > nameWithin && reserving == 0
 		if reserving > 0 {
 			e.used = now

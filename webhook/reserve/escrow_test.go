@@ -97,8 +97,8 @@ func TestStormIsAdmittedByEscrow(t *testing.T) {
 		}
 		<-time.After(quota.EscrowLifetime)
 		e.wantReserved(16, 0) // what was not used was given back
-		if held := len(e.core.reserver.escrows.held); held > 1 || e.core.reserver.escrows.isHolding(escrowTestProtector) {
-			t.Errorf("the webhook remembers %d escrows, want none in use", held)
+		if held := len(e.core.reserver.escrows.held); held > 0 {
+			t.Errorf("the webhook remembers %d escrows, want none", held)
 		}
 	})
 }

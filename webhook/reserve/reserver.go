@@ -220,7 +220,7 @@ func (r *reserver) batchWindow(key types.NamespacedName, queueDepth int, took ti
 	if queueDepth < stormQueueDepth {
 		return 0, 0
 	}
-	if r.escrows.isHolding(key) {
+	if r.escrows.mayHold(key) {
 		return 0, 0 // few removals wait for a write
 	}
 	enough = queueDepth - queueDepth/stragglers

@@ -150,7 +150,7 @@ func (r *stormRun) connect() {
 		}
 		began := time.Now()
 		d.core.reserver.escrows.sinceBoot = func() time.Duration { return time.Since(began) }
-		_ = d.core.reserver.batchWindow
+		d.core.reserver.batches.Window = d.core.reserver.batchWindow
 		if r.roundTrip > 0 {
 			d.core.reserver.distance.record(r.roundTrip+farCoreWrite, time.Now())
 		}
