@@ -41,14 +41,14 @@ func (s *Cores) Wait() {
 	}
 }
 
-// MayEscrow reports whether this replica or another one may have reserved in advance for a removal.
+// MayEscrow reports whether this replica or another one may have reserved in advance for a removal: that is budget too, since the holder gives it up.
 func (s *Cores) MayEscrow(charges []removal.Charge, attempt quota.Removal) bool {
 	if len(charges) != 1 || charges[0].Vanished {
 		return false
 	}
 	c := &charges[0]
-	escrows, op := s.Named(c.Core).reserver.escrows, &historyOp{removal: c.AttemptFor(attempt)}
-	return escrows.mayAdmit(c.Key, op) || escrows.isFor(op) && len(escrows.otherHolders(c.Protector, attempt.Cell)) > 0
+	escrows, cell := s.Named(c.Core).reserver.escrows, quota.CellOf(c.Protector, attempt.Cell)
+	return cell != nil && quota.Escrowed(&cell.AdmissionHistory) > 0 && escrows.isFor(&historyOp{removal: c.AttemptFor(attempt)})
 }
 
 // Ready returns an error while the protectors or Cells of a core have not been read. Until then no removal can be decided.

@@ -84,6 +84,9 @@ func (k escrowKey) replica() string {
 // admitByEscrow records that a removal was admitted by an escrow of its cell, if possible by that of the replica that answered, and by which decision. ok is
 // false if none had room for it when the removal was reviewed.
 func (w *watchedProtector) admitByEscrow(cell string, hash quota.UIDHash, r *Removal) (ok bool) {
+	if _, repeated := w.escrows.admitted[hash]; repeated {
+		return true
+	}
 	keys := slices.SortedFunc(maps.Keys(w.escrows.held), func(a, b escrowKey) int {
 		if isA, isB := a.replica() == r.Webhook, b.replica() == r.Webhook; isA != isB {
 			return map[bool]int{true: -1, false: 1}[isA]
