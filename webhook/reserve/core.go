@@ -53,7 +53,7 @@ func NewCore(
 		core: name, protectors: protectors, restoreDetector: restoreDetector, conflicts: conflicts, onDrop: onDrop, log: log,
 		coverage: newCoverageIndex(), LostQueue: newLostQueue(),
 	}
-	escrows := newEscrows(distance.isFar)
+	escrows := newEscrows(distance.isFarForEscrow)
 	writer := &batchWriter{
 		core: name, protectors: protectors, restoreDetector: restoreDetector, states: states, pendingCharges: pending,
 		conflicts: conflicts, distance: distance, metrics: metrics, spans: spans, now: now, escrows: escrows,

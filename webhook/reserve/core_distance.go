@@ -29,6 +29,16 @@ func (d *coreDistance) record(took time.Duration, now time.Time) {
 	}
 }
 
+// farForEscrow is the shortest duration of a write from which a lone removal reserves in advance. A core on a busy machine is not that slow for long.
+const farForEscrow = 2 * farCore
+
+// isFarForEscrow reports whether lone removals should reserve in advance.
+func (d *coreDistance) isFarForEscrow() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.shortest >= farForEscrow
+}
+
 // isFar reports whether the time of a write is mostly network latency.
 func (d *coreDistance) isFar() bool {
 	d.mu.Lock()

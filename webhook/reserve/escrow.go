@@ -358,12 +358,13 @@ func (s *escrows) close() {
 	s.naming.Wait()
 }
 
-// countReserving returns how many operations reserve in a cell.
-func countReserving(ops []historyOp, cell string) (n int) {
+// countReserving returns for how many pods operations reserve in a cell. A request that is repeated asks for nothing more.
+func countReserving(ops []historyOp, cell string) int {
+	pods := map[types.UID]bool{}
 	for i := range ops {
 		if ops[i].kind == opReserve && ops[i].removal.Cell == cell {
-			n++
+			pods[ops[i].removal.PodUID] = true
 		}
 	}
-	return n
+	return len(pods)
 }
