@@ -131,7 +131,7 @@ func (d *reservationDeadlines) maxInFlight(p *v1alpha1.PodProtector) time.Durati
 func (d *reservationDeadlines) observe(key types.NamespacedName, history *v1alpha1.AdmissionHistory, now time.Time) *quota.Deadlines {
 	timers := d.of(key)
 	timers.Observe(history, now)
-	if len(history.Buckets) == 0 && len(history.Escrows) == 0 {
+	if quota.IsEmpty(history) {
 		d.timers.Forget(key)
 	} else {
 		d.timers.Set(key, timers)

@@ -57,8 +57,7 @@ func (e *endedProtectors) recordEnd(last *v1alpha1.PodProtector, cell string, un
 	}
 	delete(e.counted, key)
 	ended := endedProtector{uid: last.UID}
-	entry := quota.CellOf(last, cell)
-	if entry != nil && (unknown || entry.Share != nil || len(entry.AdmissionHistory.Buckets) > 0 || quota.Escrowed(&entry.AdmissionHistory) > 0) {
+	if entry := quota.CellOf(last, cell); entry != nil && (unknown || entry.Share != nil || !quota.IsEmpty(&entry.AdmissionHistory)) {
 		ended.at = now
 	}
 	if slices.ContainsFunc(last.Spec.Operations, isUpdate) {

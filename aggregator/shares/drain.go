@@ -12,7 +12,7 @@ func Drain(p *v1alpha1.PodProtector, cellID string, restored uint64) {
 	if cell == nil || cell.Share != nil {
 		return
 	}
-	if len(cell.AdmissionHistory.Buckets) > 0 || quota.Escrowed(&cell.AdmissionHistory) > 0 || !quota.MayDropCell(p, cellID, restored) {
+	if !quota.IsEmpty(&cell.AdmissionHistory) || !quota.MayDropCell(p, cellID, restored) {
 		cell.Discount = v1alpha1.DiscountDraining
 		return
 	}

@@ -33,15 +33,13 @@ func (d *coreDistance) record(took time.Duration, now time.Time) {
 const farForEscrow = 2 * farCore
 
 // isFarForEscrow reports whether lone removals should reserve in advance.
-func (d *coreDistance) isFarForEscrow() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.shortest >= farForEscrow
-}
+func (d *coreDistance) isFarForEscrow() bool { return d.shortestWrite() >= farForEscrow }
 
 // isFar reports whether the time of a write is mostly network latency.
-func (d *coreDistance) isFar() bool {
+func (d *coreDistance) isFar() bool { return d.shortestWrite() >= farCore }
+
+func (d *coreDistance) shortestWrite() time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.shortest >= farCore
+	return d.shortest
 }

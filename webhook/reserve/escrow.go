@@ -94,27 +94,21 @@ func (e *escrow) isUsable(now time.Duration) bool {
 	return e != nil && e.unused > 0 && now-e.written <= quota.EscrowLifetime
 }
 
-// isCoveredBy reports whether a state of the protector has the whole escrow, still leaves the floor, and has no reservation of the pod, whose renewal needs
-// a write.
-func (e *escrow) isCoveredBy(p *v1alpha1.PodProtector, r quota.Removal, holder string) bool {
-	cell := quota.CellOf(p, r.Cell)
-	return cell != nil && quota.EscrowOf(&cell.AdmissionHistory, holder) >= e.unused+len(e.admitted) && quota.MayUseEscrow(p, r.Cell) &&
-		!quota.HasReservation(&cell.AdmissionHistory, r.PodUID)
-}
-
-// admit admits a removal by an escrow, if there is one that may. p is the newest known state of the protector.
+// admit admits a removal by an escrow, if there is one that may. p is the newest known state of the protector. It must have the whole escrow, leave the
+// floor, and have no reservation of the pod, whose renewal needs a write. The caller has checked mayAdmit.
 func (s *escrows) admit(p *v1alpha1.PodProtector, key types.NamespacedName, op historyOp, isSame func(clusters.Mark) bool) (opResult, bool) {
-	if !s.isFor(&op) {
+	at, r := escrowKey{key, op.removal.Cell}, op.removal
+	cell := quota.CellOf(p, r.Cell)
+	if cell == nil || !quota.MayUseEscrow(p, r.Cell) || quota.HasReservation(&cell.AdmissionHistory, r.PodUID) {
 		return opResult{}, false
 	}
+	stored, verdict := quota.EscrowOf(&cell.AdmissionHistory, s.holder), quota.Verdict{Outcome: quota.Renewed, Budget: quota.BudgetOf(p)}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	at, r := escrowKey{key, op.removal.Cell}, op.removal
 	e, now := s.held[at], s.sinceBoot()
-	if s.closing || !e.isUsable(now) || !isSame(e.incarnation) || !e.isCoveredBy(p, r, s.holder) {
+	if s.closing || !e.isUsable(now) || !isSame(e.incarnation) || stored < e.unused+len(e.admitted) {
 		return opResult{}, false
 	}
-	verdict := quota.Verdict{Outcome: quota.Renewed, Budget: quota.BudgetOf(p)}
 	if !slices.ContainsFunc(e.admitted, func(other quota.Removal) bool { return other.PodUID == r.PodUID }) { // rule 2
 		e.unused--
 		e.admitted = append(e.admitted, r)
@@ -221,7 +215,7 @@ type escrowDraft struct {
 type escrowCellDraft struct {
 	cell   string
 	demand int
-	// named is how many of the admitted removals the write names. unused and granted are the rest of the escrow in it.
+	// named are the admitted removals that the write names. unused and granted are the rest of the escrow in it.
 	named           []quota.Removal
 	unused, granted int
 	// isIdle reports that no removal has used it for a while, so that it gets no more.

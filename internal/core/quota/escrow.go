@@ -21,6 +21,9 @@ func Escrowed(h *v1alpha1.AdmissionHistory) (n int) {
 	return n
 }
 
+// IsEmpty reports whether a history has no reservation, with or without a pod.
+func IsEmpty(h *v1alpha1.AdmissionHistory) bool { return len(h.Buckets) == 0 && len(h.Escrows) == 0 }
+
 // EscrowOf returns the number of reservations in the escrow of a holder; 0 if it has none.
 func EscrowOf(h *v1alpha1.AdmissionHistory, holder string) int {
 	for i := range h.Escrows {
