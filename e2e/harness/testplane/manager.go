@@ -3,11 +3,13 @@ package testplane
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/go-logr/logr"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -29,7 +31,8 @@ func Client(t testing.TB) client.Client {
 	return c
 }
 
-// User creates a user of the first control plane with the given rules in all namespaces, and no other rights.
+// User creates a user of the first control plane with the given rules in all namespaces, and no other rights. It returns when the API server
+// authorizes the user: it reads roles and bindings by watches.
 func User(t testing.TB, name string, rules []rbacv1.PolicyRule) *rest.Config {
 	t.Helper()
 	meta, c := metav1.ObjectMeta{Name: name}, Client(t)
@@ -47,7 +50,40 @@ func User(t testing.TB, name string, rules []rbacv1.PolicyRule) *rest.Config {
 	}
 	user := Config(t)
 	user.Impersonate = rest.ImpersonationConfig{UserName: name}
+	awaitRights(t, name, rules)
 	return user
+}
+
+// awaitRights waits until the API server authorizes a user for the first of the rules.
+func awaitRights(t testing.TB, user string, rules []rbacv1.PolicyRule) {
+	t.Helper()
+	c := Client(t)
+	if len(rules) == 0 {
+		return
+	}
+	first := rules[0]
+	spec := authorizationv1.SubjectAccessReviewSpec{User: user}
+	if len(first.NonResourceURLs) > 0 {
+		spec.NonResourceAttributes = &authorizationv1.NonResourceAttributes{Path: first.NonResourceURLs[0], Verb: first.Verbs[0]}
+	} else {
+		resource, subresource, _ := strings.Cut(first.Resources[0], "/")
+		spec.ResourceAttributes = &authorizationv1.ResourceAttributes{
+			Group: first.APIGroups[0], Resource: resource, Subresource: subresource, Verb: first.Verbs[0],
+		}
+		if len(first.ResourceNames) > 0 {
+			spec.ResourceAttributes.Name = first.ResourceNames[0]
+		}
+	}
+	Eventually(t, func() string {
+		review := &authorizationv1.SubjectAccessReview{Spec: spec}
+		if err := c.Create(t.Context(), review); err != nil {
+			return err.Error()
+		}
+		if !review.Status.Allowed {
+			return fmt.Sprintf("user %q is not authorized for the rule %v yet", user, first)
+		}
+		return ""
+	})
 }
 
 // StartManager creates a manager as an account, calls setup, and runs the manager until the test ends or stop is called. By default it
