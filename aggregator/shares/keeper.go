@@ -80,9 +80,6 @@ func (k *Keeper) prepare(ctx context.Context, before, p *v1alpha1.PodProtector) 
 	if cell == nil {
 		return nil, nil
 	}
-	if cell.Share == nil && quota.Escrowed(&cell.AdmissionHistory) > 0 {
-		return nil, nil // reservations without pods cannot move (rule S6). Their holders name them or give them back soon, and an event follows
-	}
 	recorded := quota.SharesOf(before, k.Restored)
 	undone := quota.CellOf(before, k.Cell) == nil || recorded.IsVoid(k.Cell)
 	stored, err := k.read(ctx, recorded, undone, p)
@@ -125,6 +122,9 @@ func (k *Keeper) perform(
 		}
 	}
 	cell := quota.CellOf(p, k.Cell)
+	if step.Kind == floorshare.Enter && quota.Escrowed(&cell.AdmissionHistory) > 0 {
+		return nil, nil // reservations without pods cannot move to the share. Their holders name them or give them back soon, and an event follows
+	}
 	switch step.Kind {
 	case floorshare.Create:
 		return nil, k.create(ctx, p)

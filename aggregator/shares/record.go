@@ -7,7 +7,8 @@ import (
 )
 
 // record updates what the protector records of the share. An open share has all reservations that the protector had for the cell, and so
-// they are dropped in the write that records how many there are.
+// they are dropped in the write that records how many there are. After a restore of the core, that includes escrows: the count that this write makes
+// valid is later than everything that their holders admitted (rule 11).
 func (k *Keeper) record(cell *v1alpha1.PodProtectorCell, stored *v1alpha1.PodProtector) {
 	if cell.Share == nil || stored == nil {
 		return
@@ -21,7 +22,8 @@ func (k *Keeper) record(cell *v1alpha1.PodProtectorCell, stored *v1alpha1.PodPro
 	if k.isClosed(stored) {
 		cell.Share.Reserved = quota.Saturate(quota.CountMore(&own.AdmissionHistory, &cell.AdmissionHistory))
 	} else {
-		cell.Share.Reserved, cell.AdmissionHistory = quota.Saturate(quota.Open(&own.AdmissionHistory)), v1alpha1.AdmissionHistory{}
+		cell.Share.Reserved = quota.Saturate(quota.Open(&own.AdmissionHistory))
+		quota.DropReservations(&cell.AdmissionHistory)
 	}
 	if isIncomplete(stored, own) {
 		cell.Share.Reserved = max(cell.Share.Reserved, reserved)

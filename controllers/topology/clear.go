@@ -103,8 +103,8 @@ func (c Clearer) store(ctx context.Context, p *v1alpha1.PodProtector) (bool, err
 
 // clearEntry keeps of an entry only its last writer, which fences off earlier leaders, and that it was cleared.
 func clearEntry(entry *v1alpha1.PodProtectorCell) {
-	aggregation, history := entry.Aggregation, v1alpha1.AdmissionHistory{Escrows: entry.AdmissionHistory.Escrows}
-	quota.EndEscrows(&history, func(v1alpha1.Escrow) bool { return true })
+	aggregation, history := entry.Aggregation, entry.AdmissionHistory
+	quota.DropReservations(&history)
 	*entry = v1alpha1.PodProtectorCell{CellID: entry.CellID, Discount: v1alpha1.DiscountCleared, Aggregation: v1alpha1.Aggregation{
 		SnapshotVersion: aggregation.SnapshotVersion, SettledVersion: aggregation.SettledVersion, LastEventTime: aggregation.LastEventTime,
 		Epoch: aggregation.Epoch, Holder: aggregation.Holder,

@@ -53,6 +53,12 @@ func EndEscrows(h *v1alpha1.AdmissionHistory, expired func(v1alpha1.Escrow) bool
 	return len(h.Escrows) < len(before)
 }
 
+// DropReservations drops all reservations of a history, with and without pods.
+func DropReservations(h *v1alpha1.AdmissionHistory) {
+	h.Buckets = nil
+	EndEscrows(h, func(v1alpha1.Escrow) bool { return true })
+}
+
 // keepEmptyList leaves an empty list in the write that ends the last escrow, and none in later ones: the API server does not let a component drop escrows
 // that does not know them (rule E5).
 func keepEmptyList(h *v1alpha1.AdmissionHistory, before []v1alpha1.Escrow) {
