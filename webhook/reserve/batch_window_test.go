@@ -35,7 +35,7 @@ func TestBatchWindow(t *testing.T) {
 	} {
 		t.Run(claim, func(t *testing.T) {
 			now := time.Now()
-			r := &reserver{conflicts: &conflictLog{now: func() time.Time { return now }}, distance: &coreDistance{}}
+			r := &reserver{conflicts: &conflictLog{now: func() time.Time { return now }}, distance: &coreDistance{}, escrows: newEscrows(nil)}
 			if c.far {
 				r.distance.record(c.took, now)
 			}
@@ -56,7 +56,7 @@ func TestBatchWindow(t *testing.T) {
 func TestStormDoesNotWaitForSlowestClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const clients, took, think = 16, 20 * time.Millisecond, 10 * time.Millisecond
-		r := &reserver{conflicts: &conflictLog{now: time.Now}, distance: &coreDistance{}}
+		r := &reserver{conflicts: &conflictLog{now: time.Now}, distance: &coreDistance{}, escrows: newEscrows(nil)}
 		began := time.Now()
 		var starts []time.Duration
 		b := batch.New(func(_ context.Context, _ types.NamespacedName, in []int) ([]int, error) {

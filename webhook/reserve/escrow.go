@@ -77,7 +77,7 @@ func newEscrows(isFar func() bool) *escrows {
 // isFor reports whether an escrow may admit an operation: a single removal of a pod that nothing else decides about.
 func (s *escrows) isFor(op *historyOp) bool {
 	r := &op.removal
-	return s != nil && op.kind == opReserve && !op.isPending && !r.Force && r.Generation == 0 && r.PodVersion == 0 && r.RevocableUntil.IsZero() && r.PodUID != ""
+	return op.kind == opReserve && !op.isPending && !r.Force && r.Generation == 0 && r.PodVersion == 0 && r.RevocableUntil.IsZero() && r.PodUID != ""
 }
 
 // mayAdmit reports whether there is an escrow that may admit an operation, if the state of the protector allows it.
@@ -147,9 +147,6 @@ func (s *escrows) startNaming(at escrowKey, e *escrow) {
 
 // mayHold reports whether this process may have escrows of a protector for which it has just reserved removals.
 func (s *escrows) mayHold(protector types.NamespacedName) bool {
-	if s == nil {
-		return false
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for at, e := range s.held {
@@ -163,7 +160,7 @@ func (s *escrows) mayHold(protector types.NamespacedName) bool {
 // otherHolders returns the addresses of the replicas that may have reserved removals of a cell in advance, by a state of the protector.
 func (s *escrows) otherHolders(p *v1alpha1.PodProtector, cellID string) (addresses []string) {
 	cell := quota.CellOf(p, cellID)
-	if s == nil || cell == nil {
+	if cell == nil {
 		return nil
 	}
 	for _, e := range cell.AdmissionHistory.Escrows {
@@ -176,9 +173,6 @@ func (s *escrows) otherHolders(p *v1alpha1.PodProtector, cellID string) (address
 
 // drop forgets the escrows of a protector that was released.
 func (s *escrows) drop(protector types.NamespacedName) {
-	if s == nil {
-		return
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for at, e := range s.held {
@@ -224,9 +218,6 @@ type escrowCellDraft struct {
 
 // name names the admitted removals of a protector in p (rule E1). It comes before all decisions of the write: these removals were admitted first.
 func (s *escrows) name(d *escrowDraft, p *v1alpha1.PodProtector, ops []historyOp) {
-	if s == nil {
-		return
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	key, now := client.ObjectKeyFromObject(p), s.sinceBoot()
@@ -286,9 +277,6 @@ func (s *escrows) forgetIdle(now time.Duration) {
 
 // grant adds reservations to the escrows of a draft, after the write has decided on all operations (rule E3).
 func (s *escrows) grant(d *escrowDraft, p *v1alpha1.PodProtector) (changed bool) {
-	if s == nil {
-		return false
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range d.cells {
@@ -319,9 +307,6 @@ func (s *escrows) nextStamp() int64 {
 
 // stored records that the write of a draft has succeeded.
 func (s *escrows) stored(d *escrowDraft, incarnation clusters.Mark) {
-	if s == nil {
-		return
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range d.cells {

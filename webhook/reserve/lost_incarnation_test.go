@@ -29,7 +29,7 @@ func TestCountsOfALostIncarnationAdmitNothing(t *testing.T) {
 			p.Status.Cells = []v1alpha1.PodProtectorCell{{CellID: "a", Aggregation: v1alpha1.Aggregation{
 				CountedReplicas: 3, AvailableReplicas: 3, CountedSpec: quota.CountedSpec(&p.Spec), SnapshotVersion: "7", Epoch: 1, TermVersion: c.began,
 			}}}
-			w := &batchWriter{restoreDetector: detector, now: time.Now}
+			w := &batchWriter{restoreDetector: detector, now: time.Now, escrows: newEscrows(func() bool { return false })}
 			results, _ := w.decide(p, []historyOp{{
 				removal: quota.Removal{Cell: "a", PodUID: "1", PodName: "web-1", Operation: v1alpha1.OperationDelete, At: time.Now()}, claim: &quota.Claim{},
 			}}, &escrowDraft{})

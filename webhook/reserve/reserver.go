@@ -26,7 +26,7 @@ type reserver struct {
 	forwarder *forwarder
 	conflicts *conflictLog
 	distance  *coreDistance
-	// escrows are the reservations that this replica has made in advance; nil for none. states has the newest known states of protectors.
+	// escrows are the reservations that this replica has made in advance. states has the newest known states of protectors.
 	escrows *escrows
 	states  *States
 	// underWay is the number of reservations under way in this replica, with any protector, those for other replicas included.
