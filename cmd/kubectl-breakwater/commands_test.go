@@ -199,6 +199,8 @@ func TestStatusOfAProtector(t *testing.T) {
 		"9 of 10 available, 30 under way", "aggregator reported", "web-0 Evict admitted", "and 22 more", "who asked not recorded with reservations",
 		"7+ denied NoBudget, in "+h.cell+", asked by system:serviceaccount:kube-system:replicaset-controller, web-31, last 60s ago", "Ready True Aggregated")
 	wantWords(t, h.mustRun("status", "web", "-o", "wide"), "web-29 Evict")
+	h.protect("storm", 5, 9, func(p *v1alpha1.PodProtector) { quota.SetEscrow(&p.Status.Cells[0].AdmissionHistory, "replica", 3, 1) })
+	wantWords(t, h.mustRun("status", "storm"), "under way 3", "3 reservations made in advance for the next removals of a storm")
 	h.setHeartbeat(time.Hour)
 	wantWords(t, h.mustRun("status", "podprotector/web"), "STALE Its aggregator reported last 60m ago, and becomes stale after 60s: its pods count with the "+
 		"last known numbers (9 available)")

@@ -15,6 +15,7 @@ type Metrics struct {
 	writes    *prometheus.CounterVec
 	givenBack *prometheus.CounterVec
 	forwarded *prometheus.CounterVec
+	inAdvance *prometheus.CounterVec
 	batchSize prometheus.Histogram
 }
 
@@ -34,12 +35,16 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			Name: "breakwater_webhook_handed_over_total",
 			Help: "Removals that another replica was asked to reserve, by core cluster and result: answered or failed.",
 		}, []string{"core", "result"}),
+		inAdvance: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "breakwater_webhook_admitted_in_advance_total",
+			Help: "Removals admitted without waiting for a write, because this replica had reserved in advance, by core cluster.",
+		}, []string{"core"}),
 		batchSize: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "breakwater_webhook_flight_size", Help: "Removals that one status write decided.",
 			Buckets: prometheus.ExponentialBuckets(1, 2, 11),
 		}),
 	}
-	registry.MustRegister(m.writes, m.givenBack, m.forwarded, m.batchSize)
+	registry.MustRegister(m.writes, m.givenBack, m.forwarded, m.inAdvance, m.batchSize)
 	return m
 }
 

@@ -112,7 +112,11 @@ func (r *reserver) admitByEscrow(ctx context.Context, key types.NamespacedName, 
 	if err != nil || lost {
 		return opResult{}, false
 	}
-	return r.escrows.admit(p, key, op, r.states.restoreDetector.IsSameIncarnation)
+	result, isAdmitted := r.escrows.admit(p, key, op, r.states.restoreDetector.IsSameIncarnation)
+	if isAdmitted {
+		r.metrics.inAdvance.WithLabelValues(r.core).Inc()
+	}
+	return result, isAdmitted
 }
 
 // flushEscrow writes what the escrows of a protector have admitted.

@@ -46,6 +46,8 @@ type Contribution struct {
 	Problems     []string      `json:"problems,omitempty"`
 	Retained     []string      `json:"retained,omitempty"`
 	Reservations []Reservation `json:"reservations,omitempty"`
+	// InAdvance is the number of reservations without pods, which replicas of the webhook have made for the next removals of a storm. UnderWay has them.
+	InAdvance int `json:"inAdvance,omitempty"`
 }
 
 // FloorShare is the share of the floor on which a cell decides alone, in its own cluster, as the core records it.
@@ -107,7 +109,7 @@ func contributionOf(p *v1alpha1.PodProtector, entry *v1alpha1.PodProtectorCell) 
 	one := Contribution{
 		Cell: entry.CellID, UnderWay: quota.Open(&entry.AdmissionHistory), Discount: string(entry.Discount), Counted: a.LastEventTime.Time,
 		Epoch: a.Epoch, Holder: a.Holder, Denies: denialReasonIn(p, entry.CellID), FloorShare: floorShareOf(p, entry),
-		Exempt: string(a.Exempt),
+		Exempt: string(a.Exempt), InAdvance: quota.Escrowed(&entry.AdmissionHistory),
 	}
 	if one.FloorShare != nil {
 		one.UnderWay += one.FloorShare.UnderWay

@@ -189,7 +189,12 @@ func TestReservationsNameTheirPods(t *testing.T) {
 	p.Status.Cells[0].AdmissionHistory.Buckets = append(p.Status.Cells[0].AdmissionHistory.Buckets,
 		v1alpha1.Bucket{StartTime: *ago(10 * time.Second), EndTime: end, Counter: 3, PodUIDHashes: make([]byte, 24)},
 		v1alpha1.Bucket{StartTime: *ago(time.Hour), Counter: 1, PodUID: "u", PodName: "web-1", Operation: v1alpha1.OperationUpdate, Generation: 2, Accounted: true})
-	got := status.Of("", p, cells("a"), now).Cells[0].Reservations
+	quota.SetEscrow(&p.Status.Cells[0].AdmissionHistory, "replica", 7, 1)
+	view := status.Of("", p, cells("a"), now).Cells[0]
+	if view.InAdvance != 7 || view.UnderWay != 11 {
+		t.Errorf("%d reservations in advance of %d under way, want 7 of 11", view.InAdvance, view.UnderWay)
+	}
+	got := view.Reservations
 	want := []status.Reservation{
 		{Pod: "web-0", PodUID: "uid-web-0", Operation: "Evict", Count: 1, Since: now.Add(-90 * time.Second), Overdue: true},
 		{Count: 3, Since: now.Add(-10 * time.Second), Until: &end.Time},

@@ -58,6 +58,9 @@ func (s *statusTree) addCell(cells *plugin.Tree, c *status.Contribution) {
 	if len(c.Retained) > 0 {
 		one.Add(plugin.Warn.Of("deleted, and still expected"), strings.Join(c.Retained, ", "))
 	}
+	if c.InAdvance > 0 {
+		one.Add(printable.Count(c.InAdvance, "reservation"), "made in advance for the next removals of a storm, or given back within seconds")
+	}
 	s.addReservations(one, c)
 }
 
