@@ -72,3 +72,30 @@ func TestPodEndLongBeforeReservationSettlesNothing(t *testing.T) {
 		})
 	}
 }
+
+// A pod that a later list shows for the first time has its version since then.
+func TestVersionOfNewPodIsSeenWithItsList(t *testing.T) {
+	key, hash := types.NamespacedName{Namespace: "default", Name: "web"}, quota.HashUID("web-1")
+	web, err := selectors.Parse("app=web")
+	if err != nil {
+		t.Fatal(err)
+	}
+	clock := time.Unix(1000, 0)
+	s := New(func(types.NamespacedName, time.Duration) {}, func(error) {}, time.Now, func() time.Time { return clock })
+	s.Cover(key, selectors.Coverage{Selector: web}, 0)
+	if err := s.Replace(nil, "5"); err != nil {
+		t.Fatal(err)
+	}
+	clock = clock.Add(time.Minute)
+	if err := s.Replace(listOf(samplePod("web-1", "web-1", "12", nil)), "12"); err != nil {
+		t.Fatal(err)
+	}
+	reservations := func(yield func(quota.Reservation) bool) { yield(quota.Reservation{Hash: hash, Relabel: 10}) }
+	for after, want := range map[time.Duration]quota.Observation{stream.ContinueWithin: quota.Relabeled, stream.ContinueWithin + time.Second: quota.Alive} {
+		counted, _ := s.Count(key, &v1alpha1.PodProtectorSpec{}, reservations, nil, nil)
+		counted.MarkUnseen(reservations, func(quota.Reservation) (time.Time, bool) { return clock.Add(after), true })
+		if got := counted.PodStates[hash]; got != want {
+			t.Errorf("a relabel that was reserved %s later is observed as %v, want %v", after, got, want)
+		}
+	}
+}

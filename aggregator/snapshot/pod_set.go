@@ -15,9 +15,9 @@ type podSet struct {
 	byHash      map[quota.UIDHash]*pod
 	byNamespace map[unique.Handle[string]]map[*pod]struct{}
 	labels      labelSets
-	// listCount counts the lists.
+	// listCount is the number of lists so far. removeUnlisted compares it with pod.lastList.
 	listCount uint32
-	// SinceCreation is that of the snapshot.
+	// sinceCreation is Snapshot.SinceCreation.
 	sinceCreation func() time.Duration
 
 	removed    *removedPods
@@ -64,7 +64,7 @@ func (s *podSet) put(seen *pod, labels map[string]string) {
 
 // add adds a pod, without its labels.
 func (s *podSet) add(p *pod) *pod {
-	p.labels = nil
+	p.labels, p.versionSeen = nil, s.sinceCreation()
 	s.byHash[p.hash] = p
 	if s.byNamespace[p.namespace] == nil {
 		s.byNamespace[p.namespace] = map[*pod]struct{}{}
@@ -132,6 +132,7 @@ func (s *podSet) releaseSlots(slots slot.Set) {
 		if slots.Has(slot.Of(namespace.Value())) {
 			for p := range pods {
 				delete(s.byHash, p.hash)
+				delete(s.removed.terminating, p.hash)
 				s.labels.release(p.labels)
 			}
 			delete(s.byNamespace, namespace)

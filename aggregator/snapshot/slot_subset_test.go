@@ -181,6 +181,7 @@ func TestPodOfReleasedSlotDoesNotEndLeadership(t *testing.T) {
 	s.AddSlots(slots)
 	s.filter.beginList()
 	lost := samplePod("lost", "lost", "15", nil)
+	lost.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
 	if err := s.Replace(nil, "10"); err != nil {
 		t.Fatal(err)
 	}
@@ -189,6 +190,9 @@ func TestPodOfReleasedSlotDoesNotEndLeadership(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.ReleaseSlots(slots)
+	if len(s.removed.terminating) > 0 {
+		t.Errorf("the snapshot remembers %d terminating pods of slots that it gave up, want none", len(s.removed.terminating))
+	}
 	if s.UpdateResourceVersion("21"); rewound != nil {
 		t.Errorf("the term ended for %v, want that it continues", rewound)
 	}

@@ -137,8 +137,9 @@ func (r *releaser) release(
 
 // checkRelease returns the source as the API server returns it, and the cause. It returns errOutdated if that is another object than the cache shows, or if
 // only one of the two is being deleted: then the cause is another one, which may be a cascade. It also returns errOutdated if the source is not to be
-// released, or if one of its protectors vanished. The cause for a source that exists is that by the policies that the API server returns: a cache that does
-// not have the protectors yet does not show that the deletion of their policy is the cause.
+// released, or if one of its protectors does not exist any more: a restore of the core makes the deletion that the cache shows one of a lost history. The
+// cause for a source that exists is that by the policies that the API server returns: a cache that does not have the protectors yet does not show that the
+// deletion of their policy is the cause.
 func (r *releaser) checkRelease(
 	ctx context.Context, ref policy.Ref, source client.Object, cached, live []*v1alpha1.PodProtector, cause releaseCause,
 ) (client.Object, releaseCause, error) {
@@ -161,8 +162,8 @@ func (r *releaser) checkRelease(
 		cause = optedOutCause(ref, choice)
 	}
 	for _, protector := range cached {
-		if findByName(live, protector.Name) == nil && clusters.WasLost(protector) {
-			return nil, cause, errOutdated // rule 10: the keeper recreates it
+		if findByName(live, protector.Name) == nil {
+			return nil, cause, errOutdated // an event follows. If it was lost, the keeper recreates it (rule 10)
 		}
 	}
 	return current, cause, nil

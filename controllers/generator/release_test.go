@@ -252,6 +252,21 @@ func TestDeletionOnlyInCacheDoesNotReleaseProtector(t *testing.T) {
 	}
 }
 
+// A core was restored to before the deletion of a protector, which vanished then: the cache still shows the deletion of the lost history. The keeper
+// recreates the protector, and only its source can release it then (simulation, 7002262).
+func TestDeletionOfProtectorOnlyInCacheDoesNotReleaseItsSource(t *testing.T) {
+	web, protector := newWebWithProtector(t)
+	now := metav1.Now()
+	web.DeletionTimestamp, protector.DeletionTimestamp = &now, &now
+	d := newStaleDependencies(t, []client.Object{web, protector}, []client.Object{web})
+	if got, err := newReconciler(d).reconcileSource(t.Context(), webRef); err != nil || got != outdated {
+		t.Errorf("reconcileSource() = %q, %v, want %q", got, err, outdated)
+	}
+	if err := d.live.Get(t.Context(), client.ObjectKeyFromObject(web), web); err != nil || len(web.Finalizers) != 1 {
+		t.Errorf("the source has the finalizers %q and the error %v, want it unchanged", web.Finalizers, err)
+	}
+}
+
 func TestDeploymentOnlyInCacheGetsNoProtector(t *testing.T) {
 	p := newFixture(t)
 	web := p.deployment("web", func(d *appsv1.Deployment) { d.Finalizers = []string{v1alpha1.FinalizerSource} })

@@ -64,6 +64,8 @@ type cellState struct {
 	deletionSeen time.Time
 	// tokenChecked is when that token was last checked.
 	tokenChecked time.Time
+	// heartbeat is its last heartbeat, with who wrote it; empty before the first.
+	heartbeat string
 	// slotHeartbeats are the heartbeats of its shards, if the cell is sharded.
 	slotHeartbeats *slotHeartbeats
 }
@@ -141,17 +143,16 @@ func (r *Reconciler) observe(cell *v1alpha1.Cell) report {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	reporter, now := cell.Status.Aggregator, r.Monotonic()
-	timestamp := ""
-	if reporter.LastHeartbeat != nil {
-		timestamp = fmt.Sprint(reporter.Holder, " ", reporter.Epoch, " ", reporter.LastHeartbeat.UnixMicro())
-	}
 	key := string(cell.UID)
 	stored := r.cellStates[cell.Name]
 	if stored.key != key {
 		r.forgetHeartbeats(stored.key)
 		stored = cellState{key: key}
 	}
-	r.heartbeats.Observe(key, timestamp, now)
+	if reporter.LastHeartbeat != nil { // a leader that has only taken the cell confirms nothing
+		stored.heartbeat = fmt.Sprint(reporter.Holder, " ", reporter.Epoch, " ", reporter.LastHeartbeat.UnixMicro())
+	}
+	r.heartbeats.Observe(key, stored.heartbeat, now)
 	current := report{state: r.heartbeats.State(key, cell.Spec.StaleAfterOrDefault(), now)}
 	switch {
 	case len(cell.Status.Shards) > 0:

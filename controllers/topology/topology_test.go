@@ -2,6 +2,7 @@ package topology
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"strconv"
 	"testing"
@@ -272,6 +273,26 @@ func TestSilentCellIsDiscountedWhenRequested(t *testing.T) {
 	if got := quota.CellOf(l.protector(p), silent.Name).Discount; got != "" {
 		t.Errorf("cell that is trusted again has the discount %q, want none", got)
 	}
+}
+
+// Each process that takes a cell removes the heartbeat of its predecessor. One that starts again and again without reaching the cell must not keep it fresh.
+func TestTakingACellIsNoSignOfLife(t *testing.T) {
+	l := newFixture(t)
+	cell := l.createCell("restarting", withDiscount)
+	for range 3 {
+		l.clock = l.clock.Add(20 * time.Second)
+		l.writeHeartbeat(cell)
+		l.reconcile(cell)
+	}
+	l.wantCondition(l.get(cell), v1alpha1.ConditionAggregationFresh, metav1.ConditionTrue, v1alpha1.ReasonHeartbeatSeen)
+	for epoch := range 3 {
+		l.clock = l.clock.Add(10 * time.Second)
+		now := l.get(cell)
+		now.Status.Aggregator = v1alpha1.CellAggregator{Holder: fmt.Sprint("b", epoch), Epoch: int64(epoch + 2)}
+		l.must(l.Client.Status().Update(t.Context(), now))
+		l.reconcile(cell)
+	}
+	l.wantCondition(l.get(cell), v1alpha1.ConditionAggregationFresh, metav1.ConditionFalse, v1alpha1.ReasonNoHeartbeat)
 }
 
 // clearCell requests that a cell is cleared, and returns the result of the request.
