@@ -117,6 +117,21 @@ func TestTheJudgeExcusesNoMoreOfRestores(t *testing.T) {
 			h.startLeadership(2)
 			h.writeCountAs(4, later, 2)
 		}, "says that 4 pods"},
+		"a count of before a restore without a pod whose readiness it has undone": {1, 3, func(h *judgeFixture) {
+			pod := h.createPod(false)
+			version := h.cell.Version()
+			h.setReady(pod.Name, true)
+			later := h.cell.Version()
+			h.restoreCell(version)
+			h.writeCountAt(3, later)
+		}, ""},
+		"a count of before a restore without a pod that was ready before": {1, 3, func(h *judgeFixture) {
+			version := h.cell.Version()
+			h.createPod(false)
+			later := h.cell.Version()
+			h.restoreCell(version)
+			h.writeCountAt(2, later)
+		}, "says that 2 pods"},
 		"a count without a pod that was deleted before a restore": {1, 3, func(h *judgeFixture) {
 			version := h.cell.Version()
 			h.remove("a")
