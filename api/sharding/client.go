@@ -2,15 +2,19 @@ package sharding
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Client wraps a client so that its writes fail with ErrNotHeld while the shard does not hold its Lease. A write must be answered
-// before the Lease expires, as it is when the write is sent. Canceling the context does not abort a write that was sent; only
-// its deadline does. So a shard that stops knows that no write can still take effect, and can release its Lease.
+// Client wraps a client so that its writes fail with ErrNotHeld while the shard does not hold its Lease. The deadline of a write is the
+// expiry of the Lease when the write is sent. Canceling the context does not abort a write that was sent; only its deadline does. So
+// a shard that stops knows whether a write can still take effect. If none can, it releases its Lease.
 //
 // The client of a manager from Configure or NewManager is already wrapped.
 func (s *Shard) Client(inner client.Client) client.Client {
@@ -44,7 +48,7 @@ func (f fence) do(ctx context.Context, write func(context.Context) error) error 
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
 	defer cancel()
 	err := write(ctx)
-	ended(err != nil && ctx.Err() != nil)
+	ended(mayTakeEffect(err) || err != nil && ctx.Err() != nil)
 	if err == nil {
 		return nil
 	}
@@ -52,6 +56,21 @@ func (f fence) do(ctx context.Context, write func(context.Context) error) error 
 		return fmt.Errorf("%w: %w: %w", ErrNotHeld, lost, err)
 	}
 	return err
+}
+
+// mayTakeEffect reports whether a write that failed with this error may have been stored, or may be stored later. That is excluded only
+// if no connection was made, or if the API server refused the write. An API server or a proxy that answers with a timeout or another 5xx
+// status may have passed the write on: to etcd, for example. An ErrNotHeld from a connection may belong to a later write.
+func mayTakeEffect(err error) bool {
+	if err == nil || utilnet.IsConnectionRefused(err) {
+		return false
+	}
+	var answer apierrors.APIStatus
+	if !errors.As(err, &answer) {
+		return true
+	}
+	code := answer.Status().Code
+	return code == http.StatusRequestTimeout || code < http.StatusBadRequest || code >= http.StatusInternalServerError
 }
 
 type fenced struct {

@@ -3,11 +3,19 @@ package sharding
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -161,6 +169,40 @@ func TestWriteContextEndsWithTheLease(t *testing.T) {
 					t.Errorf("may still take effect: %v, want %t", err, of.unknown)
 				}
 			})
+		})
+	}
+}
+
+func TestFailedWriteKeepsTheLeaseUnlessItWasRefused(t *testing.T) {
+	pods := corev1.Resource("pods")
+	broken := func(err error) error { return &url.Error{Op: "Put", URL: "https://core.example/api/v1/pods", Err: err} }
+	for claim, of := range map[string]struct {
+		err     error
+		unknown bool
+	}{
+		"a broken connection":         {broken(io.ErrUnexpectedEOF), true},
+		"a reset connection":          {broken(&net.OpError{Op: "read", Err: os.NewSyscallError("read", syscall.ECONNRESET)}), true},
+		"a refused connection":        {broken(&net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}), false},
+		"a timeout of the API server": {apierrors.NewTimeoutError("the request did not complete in time", 0), true},
+		"a timeout of its storage":    {apierrors.NewServerTimeout(pods, "update", 1), true},
+		"an internal error":           {apierrors.NewInternalError(errors.New("etcdserver: request timed out")), true},
+		"a proxy without an answer":   {apierrors.NewGenericServerResponse(http.StatusBadGateway, "put", pods, "p", "", 0, true), true},
+		"a proxy that timed out":      {apierrors.NewGenericServerResponse(http.StatusRequestTimeout, "put", pods, "p", "", 0, true), true},
+		"a conflict":                  {fmt.Errorf("update: %w", apierrors.NewConflict(pods, "p", errors.New("it was changed"))), false},
+		"a denial":                    {apierrors.NewForbidden(pods, "p", errors.New("denied")), false},
+		"too many requests":           {apierrors.NewTooManyRequests("later", 1), false},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			s := newShardOf(time.Hour)
+			if err := s.hold.recordRenewal(time.Now()); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Client(sink(func(context.Context) error { return of.err })).Update(t.Context(), &corev1.Pod{}); !errors.Is(err, of.err) {
+				t.Fatalf("error %v, want %v", err, of.err)
+			}
+			if err := s.work.waitIdle(t.Context(), time.Hour); (err != nil) != of.unknown {
+				t.Errorf("may still take effect: %v, want %t", err, of.unknown)
+			}
 		})
 	}
 }

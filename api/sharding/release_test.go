@@ -28,10 +28,10 @@ func TestStopLeavesTheExpectedLease(t *testing.T) {
 		"no holder after a concurrent revocation": {true, func(a *participant) {
 			a.updateLease(func(l *coordinationv1.Lease) { *l.Spec.HolderIdentity = leaseholder.Revoked })
 		}, ""},
-		"the Lease unchanged during a reconcile":       {false, func(a *participant) { a.lock.work.begin(job{}) }, "a_1"},
-		"the Lease unchanged during a write":           {false, func(a *participant) { a.lock.work.write() }, "a_1"},
-		"the Lease unchanged after an abandoned write": {false, func(a *participant) { a.lock.work.write()(true) }, "a_1"},
-		"no holder long after an abandoned write": {false, func(a *participant) {
+		"the Lease unchanged during a reconcile":                    {false, func(a *participant) { a.lock.work.begin(job{}) }, "a_1"},
+		"the Lease unchanged during a write":                        {false, func(a *participant) { a.lock.work.write() }, "a_1"},
+		"the Lease unchanged after a write with an unknown outcome": {false, func(a *participant) { a.lock.work.write()(true) }, "a_1"},
+		"no holder long after a write with an unknown outcome": {false, func(a *participant) {
 			a.lock.work.write()(true)
 			sleep(leaseDuration)
 		}, ""},

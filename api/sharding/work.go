@@ -24,7 +24,7 @@ type work struct {
 	// jobs counts the workers of each object. releasing means that there are none, and that none may begin.
 	jobs   map[job]int
 	writes int
-	// lastUnknownWrite is when a write was last abandoned whose outcome is not known.
+	// lastUnknownWrite is when a write last ended without a known outcome.
 	lastUnknownWrite time.Time
 }
 
@@ -56,7 +56,7 @@ func (w *work) end(j job) {
 	w.done.Broadcast()
 }
 
-// startRelease prevents work on an object until kept is called. It returns false if a worker is active.
+// startRelease prevents work on an object until endRelease is called. It returns false if a worker is active.
 func (w *work) startRelease(j job) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -90,7 +90,7 @@ func (w *work) write() (ended func(unknown bool)) {
 	}
 }
 
-// waitIdle waits until no work is in progress, and returns an error if an abandoned write of the last while can still take effect.
+// waitIdle waits until no work is in progress, and returns an error if a write that ended within the window can still take effect.
 // The caller must ensure that no new work begins.
 func (w *work) waitIdle(ctx context.Context, window time.Duration) error {
 	stop := context.AfterFunc(ctx, func() {
@@ -107,7 +107,7 @@ func (w *work) waitIdle(ctx context.Context, window time.Duration) error {
 	return w.pendingError(window)
 }
 
-// isFinished reports whether no work is in progress and no abandoned write can still take effect.
+// isFinished reports whether no work is in progress and no write can still take effect.
 func (w *work) isFinished(window time.Duration) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -120,7 +120,7 @@ func (w *work) pendingError(window time.Duration) error {
 		return fmt.Errorf("objects that are being reconciled: %d; writes in progress: %d", len(w.jobs), w.writes)
 	}
 	if !w.lastUnknownWrite.IsZero() && elapsed(w.lastUnknownWrite, time.Now()) < window {
-		return fmt.Errorf("a write was abandoned less than %s ago and may still take effect", window)
+		return fmt.Errorf("a write ended less than %s ago without a known outcome, and may still take effect", window)
 	}
 	return nil
 }

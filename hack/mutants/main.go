@@ -82,6 +82,7 @@ func proofs() []proof {
 			"./webhook", "./webhook/reserve", "./webhook/review", "./webhook/register", "./webhook/wake",
 			"./internal/core/brake", "./controllers/brake", "./controllers/keeper", "./controllers/generator", "./controllers/inventory", "./controllers/topology",
 			"./internal/core/removal", "./internal/core/podhold", "./internal/nodeguard", "./internal/core/succession", "./internal/core/workload",
+			"./api/sharding",
 		}, anyOf(propertiesList)},
 		{judgeTests, []string{"./e2e/harness/simulation/judge"}, "^TestTheJudge"},
 		{"simulation", []string{"./e2e/harness/simulation"}, "^TestSeeds$"},
