@@ -17,6 +17,8 @@ import (
 // renewalDue is the remaining lifetime below which a certificate should have been renewed.
 const renewalDue = 14 * 24 * time.Hour
 
+const fixBundle = "Fix the component that fills it, which depends on tls.mode of the chart: docs/how-to/certificates.md."
+
 // checkCertificate judges the certificate that a webhook serves and the caBundle that the API server verifies it with.
 func checkCertificate(where string, hook *Hook, now time.Time) []Finding {
 	found := checkServedCertificate(reporter{where, "certificate"}, hook, now)
@@ -60,7 +62,7 @@ func checkBundle(f reporter, hook *Hook, roots []*x509.Certificate, now time.Tim
 		return nil // the API server verifies it with the roots of its own machine
 	case len(roots) == 0:
 		return []Finding{f.finding(Problem, "The caBundle of "+hook.Name+" holds no certificate, so the API server cannot verify the webhook.",
-			"Fix the component that fills it, which depends on tls.mode of the chart: docs/how-to/certificates.md.", "certificate-expired")}
+			fixBundle, "certificate-expired")}
 	}
 	for _, root := range roots {
 		if now.Before(root.NotAfter) {
@@ -103,6 +105,37 @@ func verifyCertificate(f reporter, hook *Hook, roots []*x509.Certificate, now ti
 		return []Finding{f.finding(Warning, fmt.Sprintf("The certificate of %s expires in %s, and should have been renewed by now.", hook.Name, formatLifetime(served.NotAfter.Sub(now))), renew, "certificate-expiring")}
 	}
 	return nil
+}
+
+// checkBundlesMatch finds scheduling webhooks that share a Service with removal webhooks but trust other authorities. The caBundles of one Service
+// must match.
+func checkBundlesMatch(c *Cell) (found []Finding) {
+	for i := range c.Scheduling {
+		hook := &c.Scheduling[i]
+		for j := range c.Hooks {
+			removals := &c.Hooks[j]
+			if hook.InClusterOnly && removals.InClusterOnly && hook.Host == removals.Host && !shareAuthority(hook.Bundle, removals.Bundle) {
+				found = append(found, reporter{c.where(), "certificate"}.finding(Warning,
+					fmt.Sprintf("The caBundle of %s has no CA certificate in common with that of %s, although both call %s.", hook.Name, removals.Name, hook.Host),
+					fixBundle, "certificate-expired"))
+			}
+		}
+	}
+	return found
+}
+
+// shareAuthority reports whether two bundles have an authority in common. It is also true if either has none: another check reports
+// that.
+func shareAuthority(a, b []byte) bool {
+	all, others := parseCertificates(a), parseCertificates(b)
+	for _, one := range all {
+		for _, other := range others {
+			if one.Equal(other) {
+				return true
+			}
+		}
+	}
+	return len(all) == 0 || len(others) == 0
 }
 
 func parseCertificates(bundle []byte) (all []*x509.Certificate) {

@@ -12,8 +12,16 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/sharding/leaseholder"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/printable"
 	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 	"github.com/breakwater-k8s/breakwater/internal/sharding/ring"
+)
+
+const (
+	// checkSharderRuns is a remedy.
+	checkSharderRuns = "Check that the sharder runs, and read its log: docs/concepts/sharding.md."
+	// These runbooks are about rings.
+	sharderDown, objectsNotAssigned = "sharder-down", "objects-not-assigned"
 )
 
 // checkRings judges the ClusterRings of a core: whether they have live shards, and whether the sharder assigns their objects.
@@ -22,30 +30,32 @@ func checkRings(core *Core, now time.Time) []Finding {
 	if err := core.Rings.Err; err != nil {
 		return f.unreadable("ClusterRings", err, "Ask for permission to list clusterrings, or use --as.")
 	}
-	if len(core.Rings.Value) == 0 {
+	rings := slices.DeleteFunc(slices.Clone(core.Rings.Value), func(r v1alpha1.ClusterRing) bool { return r.DeletionTimestamp != nil })
+	if len(rings) == 0 {
 		return f.ok("There are no ClusterRings.")
 	}
 	var found []Finding
 	if err := core.Leases.Err; err != nil {
 		found = f.unreadable("Leases of shards", err, "Ask for permission to list leases in the shardNamespace of rings, or use --as.")
 	}
-	for i := range core.Rings.Value {
-		clusterRing := &core.Rings.Value[i]
-		if clusterRing.DeletionTimestamp != nil {
-			continue
-		}
+	hasResources := func(r v1alpha1.ClusterRing) bool { return len(r.Spec.Resources) > 0 }
+	if err := core.Mutating.Err; err != nil && slices.ContainsFunc(rings, hasResources) {
+		found = append(found, f.unreadable(mutatingConfigurations, err, mayListMutating)...)
+	}
+	for i := range rings {
+		clusterRing := &rings[i]
 		if core.Leases.Err == nil {
 			found = append(found, checkShards(f, clusterRing, core.Leases.Value, now)...)
 		}
-		if len(clusterRing.Spec.Resources) > 0 {
+		if hasResources(*clusterRing) {
 			found = append(found, checkSharder(f, core, clusterRing)...)
 		}
 	}
-	return f.orOK(found, "All %d have live shards, and their objects are assigned.", len(core.Rings.Value))
+	return f.orOK(found, "There are live shards of %s, and their objects are assigned.", printable.Count(len(rings), "ClusterRing"))
 }
 
-// checkShards judges the Leases of a ring. A shard is down if it has not renewed its Lease for more than twice the Lease duration plus apart,
-// by the local clock.
+// checkShards judges the Leases of a ring. A shard is down if it has not renewed its Lease for more than twice the Lease duration plus
+// clockTolerance, by the local clock.
 func checkShards(f reporter, clusterRing *v1alpha1.ClusterRing, leases []coordinationv1.Lease, now time.Time) (found []Finding) {
 	var alive int
 	var silent, unlisted []string
@@ -73,7 +83,7 @@ func checkShards(f reporter, clusterRing *v1alpha1.ClusterRing, leases []coordin
 			why = "these do not renew their Leases: " + joinNames(silent)
 		}
 		return []Finding{f.finding(Problem, name+" has no live shard, so no controller works on its objects: "+why+".",
-			"Start its shards, and check that they name this ring and run in its shardNamespace: docs/how-to/sharding-controllers.md.", "objects-not-assigned")}
+			"Start its shards, and check that they name this ring and run in its shardNamespace: docs/how-to/sharding-controllers.md.", objectsNotAssigned)}
 	}
 	if len(silent) > 0 {
 		found = append(found, f.finding(Warning, "Shards of "+name+" do not renew their Leases: "+joinNames(silent)+".",
@@ -81,7 +91,7 @@ func checkShards(f reporter, clusterRing *v1alpha1.ClusterRing, leases []coordin
 	}
 	if len(unlisted) > 0 && len(clusterRing.Spec.Resources) > 0 {
 		found = append(found, f.finding(Warning, "The sharder does not list live shards of "+name+": "+joinNames(unlisted)+".",
-			"Check that the sharder runs, and read its log: docs/concepts/sharding.md.", "sharder-down"))
+			checkSharderRuns, sharderDown))
 	}
 	return found
 }
@@ -89,29 +99,26 @@ func checkShards(f reporter, clusterRing *v1alpha1.ClusterRing, leases []coordin
 // checkSharder judges what the sharder does for a ring with resources: the status that it writes, and whether the API server calls its
 // webhook for the ring's objects.
 func checkSharder(f reporter, core *Core, clusterRing *v1alpha1.ClusterRing) (found []Finding) {
-	const down, runbook = "sharder-down", "objects-not-assigned"
 	name := "ClusterRing " + clusterRing.Name
-	remedy := "Check that the sharder runs, and read its log: docs/concepts/sharding.md."
 	switch ready := meta.FindStatusCondition(clusterRing.Status.Conditions, v1alpha1.ConditionReady); {
 	case ready == nil:
-		found = append(found, f.finding(Warning, "No sharder has reported the state of "+name+".", remedy, down))
+		found = append(found, f.finding(Warning, "No sharder has reported the state of "+name+".", checkSharderRuns, sharderDown))
 	case clusterRing.Status.ObservedGeneration < clusterRing.Generation:
-		found = append(found, f.finding(Warning, "The sharder has not observed the latest generation of "+name+".", remedy, down))
+		found = append(found, f.finding(Warning, "The sharder has not observed the latest generation of "+name+".", checkSharderRuns, sharderDown))
 	case ready.Status != metav1.ConditionTrue:
-		found = append(found, f.finding(Warning, fmt.Sprintf("%s is not Ready (%s): %s", name, ready.Reason, ready.Message), remedy, runbook))
+		found = append(found, f.finding(Warning, fmt.Sprintf("%s is not Ready (%s): %s", name, ready.Reason, ready.Message), checkSharderRuns, objectsNotAssigned))
 	}
 	if core.Mutating.Err != nil {
-		return append(found, f.unreadable("MutatingWebhookConfigurations", core.Mutating.Err,
-			"Ask for permission to list mutatingwebhookconfigurations, or use --as.")...)
+		return found // checkRings reports it
 	}
 	hooks := webhookconfig.RingWebhooks(clusterRing.Name, core.Mutating.Value)
 	if len(hooks) == 0 {
 		return append(found, f.finding(Warning, "The API server does not send objects of "+name+" to the sharder, so they have no shard until its next resync: "+
-			"no MutatingWebhookConfiguration calls "+webhookconfig.RingPath(clusterRing.Name)+".", "Check that the sharder runs: it creates the configuration.", down))
+			"no MutatingWebhookConfiguration calls "+webhookconfig.RingPath(clusterRing.Name)+".", "Check that the sharder runs: it creates the configuration.", sharderDown))
 	}
 	if weak := webhookconfig.RingWeaknesses(clusterRing, hooks); len(weak) > 0 {
 		found = append(found, f.finding(Warning, "The webhooks for objects of "+name+" are not as the sharder configures them: "+strings.Join(weak, "; ")+".",
-			"Check that the sharder runs: it restores its own configuration. Remove what other clients added.", runbook))
+			"Check that the sharder runs: it restores its own configuration. Remove what other clients added.", objectsNotAssigned))
 	}
 	return found
 }

@@ -259,6 +259,9 @@ func TestJudgeReportsRings(t *testing.T) {
 		}), finding{"core", "rings", findings.Warning, "is not Ready (" + v1alpha1.ReasonNotConfigured, page}},
 		"configurations cannot be read": {core(func(c *findings.Core) { c.Mutating.Err = forbidden }),
 			finding{"core", "rings", findings.Unknown, "forbidden", ""}},
+		"configurations for two rings cannot be read": {core(func(c *findings.Core) {
+			c.Mutating.Err, c.Rings.Value = forbidden, append(c.Rings.Value, c.Rings.Value[0])
+		}), finding{"core", "rings", findings.Unknown, "forbidden", ""}},
 		"no webhook is configured": {core(func(c *findings.Core) { c.Mutating.Value = nil }),
 			finding{"core", "rings", findings.Warning, "no MutatingWebhookConfiguration calls /rings/carts", down}},
 		"controlled objects are not reviewed": {hook(func(w *admissionregistrationv1.MutatingWebhook) { w.Rules = w.Rules[:1] }),
