@@ -69,7 +69,7 @@ not have shards of other cells.`,
 		bindCluster(flags, cluster.connection, cluster.prefix, cluster.description)
 		bindUser(flags, cluster.connection, cluster.prefix, cluster.description)
 	}
-	flags.StringVar(&f.identity, "identity", "", "`name` of this process in the leader election (default: host name and process ID)")
+	flags.StringVar(&f.identity, "identity", "", "`name` of this process in the leader election (default: host name and a random UID)")
 	flags.StringVar(&f.namespace, "leader-election-namespace", "breakwater-system", "`namespace` in the core cluster of the Lease aggregator-<cell>")
 	flags.DurationVar(&f.leaseDuration, "lease-duration", 15*time.Second, "how long a leader that does not renew its Lease stays the leader")
 	flags.DurationVar(&f.heartbeat, "heartbeat", 10*time.Second, "time between two heartbeats in the Cell's status")
@@ -123,7 +123,7 @@ func (f *aggregatorFlags) run(ctx context.Context) error {
 	}
 	f.identity = cmp.Or(f.identity, processIdentity())
 	lowerGCPercent()
-	core, follower, err := f.core.ReloadingConfig("aggregator")
+	core, reloader, err := f.core.ReloadingConfig("aggregator")
 	if err != nil {
 		return fmt.Errorf("--core-kubeconfig: %w", err)
 	}
@@ -148,7 +148,7 @@ func (f *aggregatorFlags) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := addFollowers(mgr, follower); err != nil {
+	if err := addReloaders(mgr, reloader); err != nil {
 		return err
 	}
 	options := aggregator.Options{
@@ -202,11 +202,11 @@ func (f *aggregatorFlags) joinRing(ctx context.Context, mgr manager.Manager) (*o
 }
 
 func (f *aggregatorFlags) setUpCell(ctx context.Context, mgr manager.Manager, options aggregator.Options) error {
-	cell, follower, err := f.cell.ReloadingConfig("aggregator")
+	cell, reloader, err := f.cell.ReloadingConfig("aggregator")
 	if err != nil {
 		return fmt.Errorf("--kubeconfig: %w", err)
 	}
-	if err := addFollowers(mgr, follower); err != nil {
+	if err := addReloaders(mgr, reloader); err != nil {
 		return err
 	}
 	options.CellConfig, options.OfShares = cell, f.ofShares

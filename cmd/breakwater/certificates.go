@@ -31,9 +31,9 @@ type certificatesFlags struct {
 func certificatesCommand() *cobra.Command {
 	f := &certificatesFlags{}
 	command := &cobra.Command{
-		Use:   "certificates [--secret NAMESPACE/NAME --dns-name NAME ...] [--caller-keys NAMESPACE/NAME] --webhook-configuration NAME ...",
+		Use:   "certificates [--secret NAMESPACE/NAME --dns-name NAME ...] [--caller-keys NAMESPACE/NAME] [--webhook-configuration NAME ...]",
 		Short: "Create the webhook's certificate in clusters without cert-manager, and caller tokens",
-		Long: `The command maintains a Secret with the webhook's serving certificate (tls.crt, tls.key) and the CAs that signed it (ca.crt), and a
+		Long: `With --secret the command maintains a Secret with a serving certificate (tls.crt, tls.key) and the CAs that signed it (ca.crt), and a
 second Secret with the suffix -ca, which has the private key of the CA. It writes the CAs into the caBundle of the named webhook
 configurations, including those that are created later. It replaces the certificate and the CA before they expire, without losing
 reviews.
@@ -76,24 +76,32 @@ func (f *certificatesFlags) validate() error {
 	if f.secret == "" && f.callerKeys == "" {
 		all = append(all, errors.New("--secret or --caller-keys is required: name the Secret to maintain"))
 	}
-	for flag, of := range map[string]struct {
-		text string
-		key  *client.ObjectKey
-	}{"secret": {f.secret, &f.Secret}, "caller-keys": {f.callerKeys, &f.CallerSecret}} {
+	for _, of := range []struct {
+		flag, text string
+		key        *client.ObjectKey
+	}{{"secret", f.secret, &f.Secret}, {"caller-keys", f.callerKeys, &f.CallerSecret}} {
 		var ok bool
 		if *of.key, ok = parseNamespacedName(of.text); !ok && of.text != "" {
-			all = append(all, fmt.Errorf("--%s %q: want NAMESPACE/NAME", flag, of.text))
+			all = append(all, fmt.Errorf("--%s %q: want NAMESPACE/NAME", of.flag, of.text))
 		}
 	}
-	if f.Spread <= 0 || f.CallerOverlap <= 0 {
-		all = append(all, fmt.Errorf("--spread %s, --caller-overlap %s: want both greater than 0s", f.Spread, f.CallerOverlap))
+	if f.Spread <= 0 {
+		all = append(all, fmt.Errorf("--spread %s: want more than 0s", f.Spread))
+	}
+	if f.callerKeys != "" && f.CallerOverlap <= 0 {
+		all = append(all, fmt.Errorf("--caller-overlap %s: want more than 0s", f.CallerOverlap))
 	}
 	if problems := validation.IsDNS1123Subdomain(f.lease); len(problems) > 0 {
 		all = append(all, fmt.Errorf("--leader-election-lease %q: %s", f.lease, problems[0]))
 	}
-	if f.secret == "" {
-		return errors.Join(all...)
+	if f.secret != "" {
+		all = append(all, f.validateCertificate()...)
 	}
+	return errors.Join(all...)
+}
+
+// validateCertificate validates the flags that matter only with --secret.
+func (f *certificatesFlags) validateCertificate() (all []error) {
 	if len(f.Names) == 0 {
 		all = append(all, errors.New("--dns-name is required at least once"))
 	}
@@ -107,13 +115,16 @@ func (f *certificatesFlags) validate() error {
 	if f.RenewBefore <= 0 || f.RenewBefore >= f.Lifetime {
 		all = append(all, fmt.Errorf("--renew-before %s: want more than 0s and less than --lifetime (%s)", f.RenewBefore, f.Lifetime))
 	}
-	if f.Spread <= 0 || f.Overlap <= 0 || f.Spread+f.Overlap >= f.RenewBefore {
-		all = append(all, fmt.Errorf("--spread %s, --overlap %s: want both greater than 0s, and their sum less than --renew-before (%s)", f.Spread, f.Overlap, f.RenewBefore))
+	if f.Overlap <= 0 {
+		all = append(all, fmt.Errorf("--overlap %s: want more than 0s", f.Overlap))
+	}
+	if f.Spread+f.Overlap >= f.RenewBefore {
+		all = append(all, fmt.Errorf("--spread %s, --overlap %s: want a sum less than --renew-before (%s)", f.Spread, f.Overlap, f.RenewBefore))
 	}
 	if f.AuthorityLifetime < 2*(f.Lifetime+f.RenewBefore) {
 		all = append(all, fmt.Errorf("--authority-lifetime %s: want at least twice the sum of --lifetime and --renew-before", f.AuthorityLifetime))
 	}
-	return errors.Join(all...)
+	return all
 }
 
 func (f *certificatesFlags) run(ctx context.Context) error {

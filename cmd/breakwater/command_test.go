@@ -33,3 +33,9 @@ func wantError(t *testing.T, words string, arguments ...string) {
 		t.Errorf("error %v, want one that contains %q", err, words)
 	}
 }
+
+func TestProcessIdentityIsUnique(t *testing.T) {
+	if a, b := processIdentity(), processIdentity(); a == b {
+		t.Errorf("two processes of one host and process ID have the identity %q, want two", a)
+	}
+}

@@ -3,11 +3,14 @@ package main
 import (
 	"context"
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/internal/cli/commands"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
@@ -70,10 +73,10 @@ func bindUser(flags *pflag.FlagSet, c *clusters.Connection, prefix, cluster stri
 	flags.StringSliceVar(&c.AsGroups, prefix+"as-group", nil, "`group` to impersonate in "+cluster+"; may be repeated")
 }
 
-// namedConfigs parses the NAME=KUBECONFIG values of a flag, with the impersonation of as. The caller must run the followers as long as
+// namedConfigs parses the NAME=KUBECONFIG values of a flag, with the impersonation of as. The caller must run the reloaders as long as
 // it uses the configurations.
 func namedConfigs(flag string, arguments []string, as clusters.Connection, component string) (map[string]*rest.Config, []*clusters.KubeconfigReloader, error) {
-	configs, followers := map[string]*rest.Config{}, []*clusters.KubeconfigReloader(nil)
+	configs, reloaders := map[string]*rest.Config{}, []*clusters.KubeconfigReloader(nil)
 	for _, argument := range arguments {
 		name, connection, err := clusters.ParseNamed(argument)
 		if err != nil {
@@ -86,11 +89,35 @@ func namedConfigs(flag string, arguments []string, as clusters.Connection, compo
 			return nil, nil, fmt.Errorf("--%s %s: %q is given twice", flag, argument, name)
 		}
 		connection.As, connection.AsGroups = as.As, as.AsGroups
-		var follower *clusters.KubeconfigReloader
-		if configs[name], follower, err = connection.ReloadingConfig(component); err != nil {
+		var reloader *clusters.KubeconfigReloader
+		if configs[name], reloader, err = connection.ReloadingConfig(component); err != nil {
 			return nil, nil, fmt.Errorf("--%s %s: %w", flag, argument, err)
 		}
-		followers = append(followers, follower)
+		reloaders = append(reloaders, reloader)
 	}
-	return configs, followers, nil
+	return configs, reloaders, nil
+}
+
+// parseService parses the value of --service. The default port is 443.
+func parseService(service string) (key client.ObjectKey, port int32, err error) {
+	text, portText, hasPort := strings.Cut(service, ":")
+	key, ok := parseNamespacedName(text)
+	if !ok {
+		return key, 0, fmt.Errorf("--service %q: want NAMESPACE/NAME[:PORT]", service)
+	}
+	if !hasPort {
+		return key, 443, nil
+	}
+	number, err := strconv.ParseUint(portText, 10, 16)
+	if err != nil || number == 0 {
+		return key, 0, fmt.Errorf("--service %q: want NAMESPACE/NAME[:PORT] with a port from 1 to 65535", service)
+	}
+	return key, int32(number), nil
+}
+
+// parseNamespacedName parses NAMESPACE/NAME.
+func parseNamespacedName(text string) (key client.ObjectKey, ok bool) {
+	namespace, name, ok := strings.Cut(text, "/")
+	return client.ObjectKey{Namespace: namespace, Name: name},
+		ok && len(validation.IsDNS1123Label(namespace)) == 0 && len(validation.IsDNS1123Subdomain(name)) == 0
 }

@@ -55,7 +55,7 @@ in all namespaces or in some, and cells. Each core authenticates and authorizes 
 }
 
 func (f *consoleFlags) run(ctx context.Context) error {
-	others, followers, err := namedConfigs("core", f.others, f.core, "console")
+	others, reloaders, err := namedConfigs("core", f.others, f.core, "console")
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func (f *consoleFlags) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := addFollowers(mgr, followers...); err != nil {
+	if err := addReloaders(mgr, reloaders...); err != nil {
 		return err
 	}
 	f.options.Registry = metrics.Registry

@@ -37,6 +37,7 @@ func TestGeneratorRejectsInvalidFlags(t *testing.T) {
 		"groups without a user":            {[]string{"--kubeconfig", kubeconfig, "--as-group", "a"}, "groups to impersonate need a user"},
 		"a namespace that does not exist":  {[]string{"--kubeconfig", kubeconfig, "--leader-election-namespace", "moon"}, "--leader-election-namespace moon: "},
 		"a metrics address without a port": {[]string{"--kubeconfig", kubeconfig, "--leader-elect=false", "--metrics-listen", "localhost"}, `--metrics-listen "localhost": `},
+		"a profile address without a port": {[]string{"--kubeconfig", kubeconfig, "--leader-elect=false", "--profile-listen", "6060"}, `--profile-listen "6060": `},
 		"a health address without a port":  {[]string{"--kubeconfig", kubeconfig, "--leader-elect=false", "--health-listen", "8081"}, `--health-listen "8081": `},
 		"an unknown log format":            {[]string{"--kubeconfig", kubeconfig, "--leader-elect=false", "--log-format", "xml"}, `--log-format "xml": `},
 		"arguments":                        {[]string{"web"}, "unknown command"},

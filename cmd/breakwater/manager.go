@@ -7,9 +7,9 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
@@ -22,12 +22,12 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/telemetry/version"
 )
 
-// manager creates the controller-runtime manager of a component. It serves metrics and health checks, watches the cluster of config, and
-// stops gracefully on SIGTERM. A component uses change to add its settings, such as controller-runtime's leader election.
+// manager creates the controller-runtime manager of a component. It serves metrics and health checks, and watches the cluster of
+// config. A component uses change to add its settings, such as controller-runtime's leader election.
 func (f *componentFlags) manager(
 	component string, config *rest.Config, change ...func(*manager.Options),
 ) (manager.Manager, error) {
-	if err := errors.Join(checkAddress("metrics-listen", f.metricsAddress), checkAddress("health-listen", f.healthAddress)); err != nil {
+	if err := f.checkAddresses(); err != nil {
 		return nil, err
 	}
 	log, err := f.logger(component)
@@ -89,18 +89,23 @@ func registerBuildInfo(component string) error {
 	return err
 }
 
-// addFollowers adds the followers of kubeconfig files to the manager. It ignores nil.
-func addFollowers(mgr manager.Manager, followers ...*clusters.KubeconfigReloader) error {
-	for _, follower := range followers {
-		if follower == nil {
+// addReloaders adds the reloaders of kubeconfig files to the manager. It ignores nil.
+func addReloaders(mgr manager.Manager, reloaders ...*clusters.KubeconfigReloader) error {
+	for _, reloader := range reloaders {
+		if reloader == nil {
 			continue
 		}
-		follower.Log = mgr.GetLogger()
-		if err := mgr.Add(follower); err != nil {
+		reloader.Log = mgr.GetLogger()
+		if err := mgr.Add(reloader); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (f *componentFlags) checkAddresses() error {
+	return errors.Join(checkAddress("metrics-listen", f.metricsAddress), checkAddress("health-listen", f.healthAddress),
+		checkAddress("profile-listen", f.profileAddress))
 }
 
 // checkAddress validates an address. The manager would not name the flag in its error.
@@ -114,11 +119,12 @@ func checkAddress(flag, address string) error {
 	return nil
 }
 
-// processIdentity returns a unique identity for leader election.
+// processIdentity returns a unique identity for leader election. Host name and process ID are not unique: processes in the network of their
+// node have its host name, and each may have process ID 1.
 func processIdentity() string {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown-host"
 	}
-	return host + "-" + strconv.Itoa(os.Getpid())
+	return host + "_" + string(uuid.NewUUID())
 }

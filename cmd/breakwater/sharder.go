@@ -169,11 +169,11 @@ func (f *sharderFlags) setUp(ctx context.Context, mgr manager.Manager, stopping 
 	if err != nil {
 		return fmt.Errorf("set up the shards: %w", err)
 	}
-	queue := newRingQueue()
-	endpoint, err := f.newEndpointCA(mgr, queue)
+	endpoint, err := f.newEndpointCA(mgr)
 	if err != nil {
 		return err
 	}
+	queue := newRingQueue()
 	options := sharder.Options{Roll: shards, PassRequests: queue, ClientConfig: endpoint.clientConfig, Registry: metrics.Registry}
 	if f.injectFrom != "" {
 		options.Annotations = map[string]string{injectAnnotation: f.injectFrom}

@@ -8,19 +8,14 @@ import (
 	"fmt"
 	"net/url"
 	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-
-	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
 // caPollInterval is how often the CA file is read. The kubelet needs a minute or more to update it.
@@ -48,30 +43,6 @@ func sharderEndpoint(service, address string) (admissionregistrationv1.WebhookCl
 	return config, err
 }
 
-// parseService parses the value of --service. The default port is 443.
-func parseService(service string) (key client.ObjectKey, port int32, err error) {
-	text, portText, hasPort := strings.Cut(service, ":")
-	key, ok := parseNamespacedName(text)
-	if !ok {
-		return key, 0, fmt.Errorf("--service %q: want NAMESPACE/NAME[:PORT]", service)
-	}
-	if !hasPort {
-		return key, 443, nil
-	}
-	number, err := strconv.ParseUint(portText, 10, 16)
-	if err != nil || number == 0 {
-		return key, 0, fmt.Errorf("--service %q: %q is not a port", service, portText)
-	}
-	return key, int32(number), nil
-}
-
-// parseNamespacedName parses NAMESPACE/NAME.
-func parseNamespacedName(text string) (key client.ObjectKey, ok bool) {
-	namespace, name, ok := strings.Cut(text, "/")
-	return client.ObjectKey{Namespace: namespace, Name: name},
-		ok && len(validation.IsDNS1123Label(namespace)) == 0 && len(validation.IsDNS1123Subdomain(name)) == 0
-}
-
 // ringQueue is a queue of rings whose objects the sharder should check soon.
 type ringQueue chan string
 
@@ -90,8 +61,6 @@ func (k ringQueue) enqueue(ring string) {
 type endpointCA struct {
 	config   admissionregistrationv1.WebhookClientConfig
 	file     string // empty if there is no file
-	rings    client.Reader
-	queue    ringQueue
 	log      logr.Logger
 	interval time.Duration
 
@@ -100,8 +69,8 @@ type endpointCA struct {
 }
 
 // newEndpointCA reads the file and adds its watcher to the manager.
-func (f *sharderFlags) newEndpointCA(mgr manager.Manager, queue ringQueue) (*endpointCA, error) {
-	a := &endpointCA{config: f.client, file: f.caFile, rings: mgr.GetClient(), queue: queue, log: mgr.GetLogger(), interval: caPollInterval}
+func (f *sharderFlags) newEndpointCA(mgr manager.Manager) (*endpointCA, error) {
+	a := &endpointCA{config: f.client, file: f.caFile, log: mgr.GetLogger(), interval: caPollInterval}
 	if a.file == "" {
 		return a, nil
 	}
@@ -139,14 +108,13 @@ func (a *endpointCA) read() (bool, error) {
 // NeedLeaderElection returns false: a replica that becomes leader needs the current file.
 func (a *endpointCA) NeedLeaderElection() bool { return false }
 
-// Start polls the file until ctx ends.
+// Start polls the file until ctx ends. The sharder soon writes a changed bundle into the webhook configurations, which it compares periodically.
 func (a *endpointCA) Start(ctx context.Context) error {
 	lastError := ""
-	wait.NonSlidingUntilWithContext(ctx, func(ctx context.Context) {
+	wait.NonSlidingUntilWithContext(ctx, func(context.Context) {
 		changed, err := a.read()
 		if err == nil && changed {
 			a.log.Info("Updated CAs of the sharder", "file", a.file)
-			err = a.enqueueAll(ctx)
 		}
 		if text := fmt.Sprint(err); err != nil && text != lastError {
 			a.log.Error(err, "Failed to update CAs of the sharder")
@@ -155,17 +123,5 @@ func (a *endpointCA) Start(ctx context.Context) error {
 			lastError = ""
 		}
 	}, a.interval)
-	return nil
-}
-
-// enqueueAll makes the sharder check all rings, and thereby their webhook configurations.
-func (a *endpointCA) enqueueAll(ctx context.Context) error {
-	rings := &v1alpha1.ClusterRingList{}
-	if err := a.rings.List(ctx, rings); err != nil {
-		return fmt.Errorf("list ClusterRings: %w", err)
-	}
-	for i := range rings.Items {
-		a.queue.enqueue(rings.Items[i].Name)
-	}
 	return nil
 }

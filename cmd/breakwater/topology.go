@@ -99,7 +99,7 @@ func (f *topologyFlags) run(ctx context.Context) error {
 	if err := f.resolveInventory(); err != nil {
 		return err
 	}
-	cells, followers, err := namedConfigs("cell", f.cells, clusters.Connection{}, "topology")
+	cells, reloaders, err := namedConfigs("cell", f.cells, clusters.Connection{}, "topology")
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func (f *topologyFlags) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := addFollowers(mgr, followers...); err != nil {
+	if err := addReloaders(mgr, reloaders...); err != nil {
 		return err
 	}
 	if err := topology.Setup(ctx, mgr, cells, metrics.Registry); err != nil {

@@ -165,7 +165,7 @@ func (f *webhookFlags) run(ctx context.Context) error {
 		return err
 	}
 	as := clusters.Connection{As: f.as, AsGroups: f.asGroups}
-	cores, followers, err := namedConfigs("core", f.cores, as, "webhook")
+	cores, reloaders, err := namedConfigs("core", f.cores, as, "webhook")
 	if err != nil {
 		return err
 	}
@@ -196,7 +196,7 @@ func (f *webhookFlags) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := addFollowers(mgr, append(followers, more...)...); err != nil {
+	if err := addReloaders(mgr, append(reloaders, more...)...); err != nil {
 		return err
 	}
 	connected, err := connectCores(mgr, names, cores, detectors)

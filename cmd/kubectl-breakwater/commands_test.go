@@ -309,6 +309,16 @@ func TestStatusWithUnreachableCore(t *testing.T) {
 	wantErrors(t, err, []string{"127.0.0.1:1 does not answer"})
 }
 
+func TestStatusOfCoreWithControlCharacterInItsName(t *testing.T) {
+	h := newHub(t)
+	h.protect("web", 5, 9, nil)
+	out, _, err := runPlugin(t, "", "status", "web", "-n", h.namespace, "--core", "hub\t1="+h.flags[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantWords(t, out, "web in core hub 1")
+}
+
 func TestStatusColors(t *testing.T) {
 	h := newHub(t)
 	h.protect("web", 5, 5, nil)

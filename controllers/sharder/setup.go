@@ -27,8 +27,8 @@ type Options struct {
 	ClientConfig func() admissionregistrationv1.WebhookClientConfig
 	// Annotations are put on the webhook configurations, such as those by which another component decides what to inject.
 	Annotations map[string]string
-	// PassRequests are names of rings that need a pass: some objects may not be with their shards, or the address of the webhook has changed.
-	// Several kicks of a ring are combined into one pass. A nil channel means that there are no kicks.
+	// PassRequests are names of rings that need a pass: some objects may not be with their shards. Several requests of a ring are combined into
+	// one pass. A nil channel means that there are no requests.
 	PassRequests <-chan string
 	Registry     prometheus.Registerer
 }
@@ -94,7 +94,7 @@ func newPassReconciler(mgr manager.Manager, options Options, metrics *Metrics, r
 	}, nil
 }
 
-// forwardRequests requests the passes that kicks ask for. Only the leader receives kicks, because only the leader makes passes.
+// forwardRequests forwards requests of passes. Only the leader receives them, because only the leader makes passes.
 func forwardRequests(mgr manager.Manager, requests <-chan string, request func(ring string)) error {
 	err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
 		for {

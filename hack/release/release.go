@@ -113,7 +113,7 @@ func (r *release) buildPrograms(ctx context.Context) error {
 	}
 	for _, p := range r.providerPlatforms { // contains the platforms of the other parts
 		r.report("building for %s", p)
-		parts := []part{{program: provider.Program, source: provider.Source, sbom: "terraform-provider-breakwater", pack: func(content, _ []byte) error {
+		parts := []part{{program: provider.Program, source: provider.Source, sbom: provider.Name, pack: func(content, _ []byte) error {
 			return provider.Pack(r.path("terraform"), r.version, p, content, license, r.at)
 		}}}
 		if slices.Contains(r.pluginPlatforms, p) {

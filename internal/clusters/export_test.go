@@ -9,5 +9,5 @@ func (s *Protectors) OwnWrites() int {
 	return len(s.written)
 }
 
-// SetInterval makes a follower read its file often.
+// SetInterval makes a reloader read its file often.
 func (r *KubeconfigReloader) SetInterval() { r.interval = 20 * time.Millisecond }

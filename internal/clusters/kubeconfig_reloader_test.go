@@ -28,7 +28,7 @@ func TestKubeconfigFileIsReloaded(t *testing.T) {
 	}
 	first, second := testplane.AsServiceAccount(t, testplane.Config(t), namespace, "first", "cluster-admin"), testplane.AsServiceAccount(t, testplane.Config(t), namespace, "second", "cluster-admin")
 	store(first)
-	config, follower, err := clusters.Connection{Kubeconfig: file}.ReloadingConfig("test")
+	config, reloader, err := clusters.Connection{Kubeconfig: file}.ReloadingConfig("test")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,11 +36,11 @@ func TestKubeconfigFileIsReloaded(t *testing.T) {
 		t.Errorf("the configuration says that it leads to %s, want %s", config.Host, first.Host)
 	}
 	var logged atomic.Int64
-	follower.SetInterval()
-	follower.Log = funcr.New(func(string, string) { logged.Add(1) }, funcr.Options{})
+	reloader.SetInterval()
+	reloader.Log = funcr.New(func(string, string) { logged.Add(1) }, funcr.Options{})
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- follower.Start(ctx) }()
+	go func() { ended <- reloader.Start(ctx) }()
 	defer func() { stop(); <-ended }()
 
 	clientset := kubernetes.NewForConfigOrDie(config)
@@ -49,7 +49,7 @@ func TestKubeconfigFileIsReloaded(t *testing.T) {
 		_, err := clientset.CoreV1().Namespaces().Get(t.Context(), namespace, metav1.GetOptions{})
 		return err
 	}
-	// The follower uses none of these, and logs each once.
+	// The reloader uses none of these, and logs each once.
 	bad, elsewhere := rest.CopyConfig(first), testplane.Second(t)
 	bad.BearerToken = "bad"
 	for number, step := range []func(){
@@ -91,8 +91,8 @@ func TestKubeconfigFileIsReloaded(t *testing.T) {
 
 func TestOnlyFilesAreReloaded(t *testing.T) {
 	t.Setenv("KUBECONFIG", testplane.Kubeconfig(t))
-	if _, follower, err := (clusters.Connection{}).ReloadingConfig("test"); err != nil || follower != nil {
-		t.Errorf("follower %v, error %v, want neither", follower, err)
+	if _, reloader, err := (clusters.Connection{}).ReloadingConfig("test"); err != nil || reloader != nil {
+		t.Errorf("reloader %v, error %v, want neither", reloader, err)
 	}
 	if _, _, err := (clusters.Connection{Kubeconfig: "/nonexistent"}).ReloadingConfig("test"); err == nil {
 		t.Error("a file that does not exist is followed")

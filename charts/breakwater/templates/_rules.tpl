@@ -119,9 +119,9 @@
 - {apiGroups: [""], resources: [namespaces], resourceNames: [kube-system], verbs: [get]}
 - {apiGroups: [""], resources: [nodes], verbs: [get]}
 - {apiGroups: [""], resources: [pods], verbs: [get, list]}
-{{- end }}
-{{- if and .Values.node.enabled (not .Values.webhook.nudge) }}
+{{- if .Values.node.enabled }}
 - {apiGroups: [""], resources: [events], verbs: [create]}
+{{- end }}
 {{- end }}
 {{- if .Values.webhook.scheduling.enabled }}
 - {apiGroups: [""], resources: [namespaces], verbs: [get, list, watch]}
@@ -275,7 +275,8 @@
 
 {{- /*
 A ServiceAccount with its permissions, in the cluster and in the namespace of the release.
-  (dict "root" $ "component" "webhook" "name" "..." "account" true "annotations" dict "cluster" "rules" "local" "rules")
+  (dict "root" $ "component" "webhook" "name" "..." "annotations" dict "cluster" "rules" "local" "rules")
+The ServiceAccount has the name of the roles, or "accountName".
 */ -}}
 {{- define "breakwater.account" -}}
 {{- $root := .root }}

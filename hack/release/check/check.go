@@ -231,7 +231,7 @@ func expectFiles(path string, names ...string) error {
 func (c checker) sboms() error {
 	var errs []error
 	for program, platforms := range map[string][]build.Platform{
-		image.Main: c.ImagePlatforms, image.Node: c.ImagePlatforms, plugin.Program: c.PluginPlatforms, "terraform-provider-breakwater": c.ProviderPlatforms,
+		image.Main: c.ImagePlatforms, image.Node: c.ImagePlatforms, plugin.Program: c.PluginPlatforms, provider.Name: c.ProviderPlatforms,
 	} {
 		for _, p := range platforms {
 			errs = append(errs, checkSBOM(c.path("sbom", fmt.Sprintf("%s_%s_%s.cdx.json", program, p.OS, p.Arch))))

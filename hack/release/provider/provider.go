@@ -19,25 +19,25 @@ const (
 	Program = "terraform-provider"
 	// Source is the folder of the package.
 	Source = "terraform-provider"
-
-	name = "terraform-provider-breakwater"
+	// Name is the name of the provider in file names.
+	Name = "terraform-provider-breakwater"
 )
 
 // Zip returns the file name of the archive for a platform.
 func Zip(version string, p build.Platform) string {
-	return fmt.Sprintf("%s_%s_%s_%s.zip", name, version, p.OS, p.Arch)
+	return fmt.Sprintf("%s_%s_%s_%s.zip", Name, version, p.OS, p.Arch)
 }
 
 // Executable returns the file name of the program in the archive.
 func Executable(version string, p build.Platform) string {
-	return p.Executable(name + "_v" + version)
+	return p.Executable(Name + "_v" + version)
 }
 
 // Manifest returns the file name of the manifest.
-func Manifest(version string) string { return name + "_" + version + "_manifest.json" }
+func Manifest(version string) string { return Name + "_" + version + "_manifest.json" }
 
 // Sums returns the file name of the checksums.
-func Sums(version string) string { return name + "_" + version + "_SHA256SUMS" }
+func Sums(version string) string { return Name + "_" + version + "_SHA256SUMS" }
 
 // Pack writes the archive for a platform.
 func Pack(folder, version string, p build.Platform, program, license []byte, at time.Time) error {

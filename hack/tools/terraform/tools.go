@@ -1,7 +1,7 @@
 //go:build tools
 
-// Package tools pins Terraform, which runs the provider in tests. Nine of its backends are modules of their own, and no module
-// proxy serves them at a version that fits: those in backends/ stand in for them.
+// Package tools pins Terraform, which runs the provider in tests. Nine of its backends are separate modules, which no module proxy
+// serves at a version that fits. The modules in backends/ replace them.
 package tools
 
 import _ "github.com/hashicorp/terraform"

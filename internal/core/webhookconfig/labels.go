@@ -23,7 +23,7 @@ func LabelPolicy(cell string, selector *v1alpha1.PodSelector) *admissionregistra
 		label := "metadata.?labels[?" + strconv.Quote(key) + "]"
 		policy.Spec.Validations = append(policy.Spec.Validations, admissionregistrationv1.Validation{
 			Expression: "object." + label + " == oldObject." + label,
-			Message:    fmt.Sprintf("the label %s says which Breakwater cell a pod belongs to and cannot be changed: make another pod", key),
+			Message:    fmt.Sprintf("the label %s says which Breakwater cell a pod belongs to and cannot be changed: delete the pod and create another", key),
 		})
 	}
 	return policy

@@ -112,8 +112,8 @@ func (f *statusFlags) emptyMessage(of plugin.Scope) string {
 	case f.denying:
 		return "No protector denies the next removal."
 	case of.Namespace != "":
-		return fmt.Sprintf("No PodProtectors in namespace %s. List all: kubectl breakwater status -A. If a workload has the label %s, "+
-			"find out why it has no effect: kubectl breakwater doctor", of.Namespace, v1alpha1.LabelProtect)
+		return fmt.Sprintf("No PodProtectors in namespace %s. List those of all namespaces: kubectl breakwater status -A. If a workload has the label %s, "+
+			"find out why it has no protector: kubectl breakwater doctor", of.Namespace, v1alpha1.LabelProtect)
 	default:
 		return "No PodProtectors: nothing is protected. Create a ProtectionPolicy to generate them for workloads; see docs/concepts/overview.md."
 	}
@@ -145,12 +145,13 @@ func (f *statusFlags) writeEach(ctx context.Context, all []status.Protector, sta
 	if !f.IsTable() {
 		return plugin.Write(&f.Output, f.Out, protectorList{Protectors: all}, nil)
 	}
-	all, requesters = printable.Value(all), printable.Value(requesters)
+	shown := printable.Value(all) // with other names of cores, if these have control characters
+	requesters = printable.Value(requesters)
 	for i := range all {
 		at := slices.IndexFunc(states, func(s plugin.CoreState) bool { return s.Core.Name == all[i].Core })
 		denials, err := plugin.ReadDenials(ctx, states[at].Core, all[i].Namespace, all[i].Name)
 		tree := statusTree{
-			Protector: &all[i], denials: printable.Value(denial.Group(denial.Since(denials, f.Now().Add(-recentPeriod)))), denialsErr: err,
+			Protector: &shown[i], denials: printable.Value(denial.Group(denial.Since(denials, f.Now().Add(-recentPeriod)))), denialsErr: err,
 			requesters: requesters, showAll: f.Wide(), now: f.Now(),
 			width: plugin.WidthOf(f.Out),
 		}

@@ -1,6 +1,5 @@
-// Command cert-manager runs the real controllers of cert-manager that self-signed issuers and those with a CA need, and its
-// cainjector, in one process: enough to issue, renew and inject the certificates of webhooks. It runs for tests, so it elects no
-// leader and serves nothing.
+// Command cert-manager runs cert-manager's controllers for self-signed and CA issuers, and its cainjector, in one process. They issue,
+// renew and inject the certificates of webhooks. The command is for tests, so it elects no leader and serves nothing.
 package main
 
 import (
@@ -19,11 +18,15 @@ import (
 )
 
 func main() {
-	// A set of our own: packages that we use have put flags of theirs into the usual one.
+	// Not flag.CommandLine: imported packages add their own flags to it.
 	flags := flag.NewFlagSet("cert-manager", flag.ExitOnError)
-	kubeconfig := flags.String("kubeconfig", "", "`file` that leads to the cluster (required)")
+	kubeconfig := flags.String("kubeconfig", "", "kubeconfig `file` of the cluster (required)")
 	namespace := flags.String("cluster-resource-namespace", "cert-manager", "`namespace` of the Secrets of ClusterIssuers")
-	_ = flags.Parse(os.Args[1:]) // it exits
+	_ = flags.Parse(os.Args[1:]) // exits on an error
+	if *kubeconfig == "" {
+		fmt.Fprintln(os.Stderr, "cert-manager: --kubeconfig is required: name the kubeconfig file of the cluster")
+		os.Exit(2)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
 	log := klog.NewKlogr()

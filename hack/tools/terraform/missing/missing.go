@@ -1,4 +1,4 @@
-// Package missing is what Terraform gets in place of those of its backends that no module proxy serves at a version that fits.
+// Package missing replaces the backends of Terraform that no module proxy serves at a version that fits.
 package missing
 
 import (
@@ -6,8 +6,7 @@ import (
 	"os"
 )
 
-// New returns the constructor of a backend that is not there. Terraform calls it only where a configuration or a
-// state names that backend.
+// New returns the constructor of a missing backend. Terraform calls it only if a configuration or a state names that backend.
 func New[Backend any](name string) func() Backend {
 	return func() (none Backend) {
 		fmt.Fprintf(os.Stderr, "Error: this build of Terraform has no %s backend: tests use the local one\n", name)
