@@ -84,7 +84,7 @@ func (f *statusFlags) views(states []plugin.CoreState) (all []status.Protector) 
 func (f *statusFlags) warnAboutCells(states []plugin.CoreState) {
 	for i := range states {
 		if states[i].Cells == nil {
-			f.Note("you may not list Cells%s: cannot determine which of them are stale", plugin.InCore(states[i].Core.Name))
+			f.Note("you may not list Cells%s, so stale counts are not marked: ask for permission to list cells, or use --as", plugin.InCore(states[i].Core.Name))
 		}
 	}
 }
@@ -103,7 +103,7 @@ func (f *statusFlags) writeTable(all []status.Protector, alarms []status.Alarm, 
 // protectorList is the JSON form of protectors.
 type protectorList struct {
 	Protectors []status.Protector `json:"protectors"`
-	// Alarms are what is wrong with the cells. They are missing from the details of one protector.
+	// Alarms are the problems of cells. The details of one protector have none.
 	Alarms []status.Alarm `json:"alarms,omitempty"`
 }
 
@@ -112,8 +112,8 @@ func (f *statusFlags) emptyMessage(of plugin.Scope) string {
 	case f.denying:
 		return "No protector denies the next removal."
 	case of.Namespace != "":
-		return fmt.Sprintf("No PodProtectors in namespace %s. List those of all namespaces: kubectl breakwater status -A. If a workload has the label %s, "+
-			"find out why it has no protector: kubectl breakwater doctor", of.Namespace, v1alpha1.LabelProtect)
+		return fmt.Sprintf("No PodProtectors in namespace %s. List all: kubectl breakwater status -A. If a workload has the label %s, "+
+			"find out why it has no effect: kubectl breakwater doctor", of.Namespace, v1alpha1.LabelProtect)
 	default:
 		return "No PodProtectors: nothing is protected. Create a ProtectionPolicy to generate them for workloads; see docs/concepts/overview.md."
 	}
