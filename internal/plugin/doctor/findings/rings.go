@@ -114,7 +114,8 @@ func checkSharder(f reporter, core *Core, clusterRing *v1alpha1.ClusterRing) (fo
 	hooks := webhookconfig.RingWebhooks(clusterRing.Name, core.Mutating.Value)
 	if len(hooks) == 0 {
 		return append(found, f.finding(Warning, "The API server does not send objects of "+name+" to the sharder, so they have no shard until its next resync: "+
-			"no MutatingWebhookConfiguration calls "+webhookconfig.RingPath(clusterRing.Name)+".", "Check that the sharder runs: it creates the configuration.", sharderDown))
+			"no MutatingWebhookConfiguration calls "+webhookconfig.RingPath(clusterRing.Name)+".",
+			"Check that the sharder runs: it creates the configuration.", sharderDown))
 	}
 	if weak := webhookconfig.RingWeaknesses(clusterRing, hooks); len(weak) > 0 {
 		found = append(found, f.finding(Warning, "The webhooks for objects of "+name+" are not as the sharder configures them: "+strings.Join(weak, "; ")+".",
