@@ -1,7 +1,6 @@
 package judge
 
 import (
-	"slices"
 	"strconv"
 	"time"
 
@@ -118,11 +117,6 @@ func (l *podHistory) at(version uint64) (podState, bool) {
 	return podState{}, false
 }
 
-// had reports whether a state of the pod, also of an earlier era, is part of this history: a restore undoes all later ones.
-func (l *podHistory) had(state podState) bool {
-	return slices.ContainsFunc(l.states, func(s podState) bool { return s.pod == state.pod })
-}
-
 func (l *podHistory) current() podState { return l.states[len(l.states)-1] }
 
 // available counts a protector's available pods now.
@@ -137,8 +131,8 @@ func (t *cellHistory) available(p *watchedProtector, now time.Time) int {
 }
 
 // availableAt counts them at a version of an era. goneSince counts those of them that do not exist any more or terminate, that did so in
-// an earlier era from first on, whose state a restore has undone, or that have changed until the version list, which is that of a later live list; 0 is no
-// list.
+// an earlier era from first on, or that have changed until the version list, which is that of a later live list; 0 is no list. If the era has ended, a live
+// list is of the present one, in which a version says nothing about the order, so that each other state is a change.
 // aged counts those that were available by their age: they may not have been seen alive since. A pod that ended before it was available by
 // its age never was.
 func (t *cellHistory) availableAt(p *watchedProtector, first, era int, version, list uint64, now time.Time, lenience time.Duration) (then, deletedSince,
@@ -157,7 +151,10 @@ func (t *cellHistory) availableAt(p *watchedProtector, first, era int, version, 
 		then++
 		listed, _ := line.at(max(version, list))
 		current := t.pods[uid]
-		if current == nil || current.current().isGoneOrTerminating() || !current.had(state) || listed.version != state.version || t.hadEnded(uid, first, era) {
+		if current != nil && era < t.restores {
+			listed = current.current()
+		}
+		if current == nil || current.current().isGoneOrTerminating() || listed.pod != state.pod || t.hadEnded(uid, first, era) {
 			deletedSince++
 		}
 	}

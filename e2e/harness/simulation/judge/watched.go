@@ -93,10 +93,11 @@ func (w *watchedProtector) setStored(p, old *v1alpha1.PodProtector, version uint
 		w.coverage.record(old, version)
 	}
 	w.coverage.recordCountedCells(w.stored)
-	if old != nil && floorOf(old) == 0 && floorOf(p) > 0 {
+	before, known := w.floors.last()
+	w.floors.record(w.effectiveFloor())
+	if after, _ := w.floors.last(); known && before == 0 && after > 0 {
 		w.floorRaisedAt = version
 	}
-	w.floors.record(w.effectiveFloor())
 }
 
 // hasOtherCoverage reports whether two states of a protector cover different pods; old is nil for a new protector.
