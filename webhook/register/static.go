@@ -47,7 +47,7 @@ func StaticFiles(objects []any, directory string, existing []byte) ([]StaticFile
 		if err != nil {
 			return nil, err
 		}
-		if err := configuration.read(plugin, path.Join(directory, plugin.folder)); err != nil {
+		if err := configuration.setManifests(plugin, path.Join(directory, plugin.folder)); err != nil {
 			return nil, err
 		}
 		file := path.Join(plugin.folder, strings.TrimSuffix(name, StaticSuffix)+".yaml")

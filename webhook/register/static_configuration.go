@@ -27,8 +27,9 @@ func validatingPolicies() admissionPlugin {
 }
 
 const (
-	configurationVersion = "apiserver.config.k8s.io/v1"
-	configurationKind    = "AdmissionConfiguration"
+	configurationVersion       = "apiserver.config.k8s.io/v1"
+	legacyConfigurationVersion = "apiserver.k8s.io/v1alpha1" // kube-apiserver decodes it as well
+	configurationKind          = "AdmissionConfiguration"
 	// manifestsField has the same name in the configurations of all plugins.
 	manifestsField = "staticManifestsDir"
 )
@@ -55,14 +56,16 @@ func readAdmissionConfiguration(existing []byte) (*admissionConfiguration, error
 	if err := yaml.UnmarshalStrict(existing, configuration); err != nil {
 		return nil, fmt.Errorf("%s: %w", StaticConfigurationFile, err)
 	}
-	if configuration.Kind != configurationKind {
-		return nil, fmt.Errorf("%s: kind %q, want %s", StaticConfigurationFile, configuration.Kind, configurationKind)
+	version := configuration.APIVersion
+	if configuration.Kind != configurationKind || version != configurationVersion && version != legacyConfigurationVersion {
+		return nil, fmt.Errorf("%s: kind %q of apiVersion %q, want %s of %s: remove the file, correct it, or set --static to another folder",
+			StaticConfigurationFile, configuration.Kind, version, configurationKind, configurationVersion)
 	}
 	return configuration, nil
 }
 
-// read configures a plugin to read manifests from a directory.
-func (c *admissionConfiguration) read(plugin admissionPlugin, directory string) error {
+// setManifests configures a plugin to read manifests from a directory.
+func (c *admissionConfiguration) setManifests(plugin admissionPlugin, directory string) error {
 	at := slices.IndexFunc(c.Plugins, func(p pluginConfiguration) bool { return p.Name == plugin.name })
 	if at < 0 {
 		at, c.Plugins = len(c.Plugins), append(c.Plugins, pluginConfiguration{Name: plugin.name})
@@ -72,7 +75,7 @@ func (c *admissionConfiguration) read(plugin admissionPlugin, directory string) 
 		return fmt.Errorf("%s: plugin %s is configured by file %s: move its content into %s",
 			StaticConfigurationFile, plugin.name, configured.Path, StaticConfigurationFile)
 	}
-	if configured.Configuration == nil {
+	if len(configured.Configuration) == 0 { // a configuration without apiVersion and kind cannot be decoded
 		configured.Configuration = map[string]any{"apiVersion": configurationVersion, "kind": plugin.kind}
 	}
 	if other, ok := configured.Configuration[manifestsField]; ok && other != directory {

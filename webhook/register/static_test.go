@@ -67,15 +67,7 @@ func mustStatic(t *testing.T, objects []any, directory string, existing []byte) 
 // kube-apiserver's own code reads the files.
 func TestKubeAPIServerReadsStaticFiles(t *testing.T) {
 	directory := t.TempDir()
-	for name, content := range mustStatic(t, staticObjects(t), directory, nil) {
-		file := filepath.Join(directory, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	writeFiles(t, directory, mustStatic(t, staticObjects(t), directory, nil))
 	validating := pluginDirectory(t, directory, "ValidatingAdmissionWebhook", webhookDirectory)
 	mutating := pluginDirectory(t, directory, "MutatingAdmissionWebhook", webhookDirectory)
 	policy := pluginDirectory(t, directory, "ValidatingAdmissionPolicy", policyDirectory)
@@ -86,6 +78,36 @@ func TestKubeAPIServerReadsStaticFiles(t *testing.T) {
 	name := "breakwater-cell-worker-1.static.k8s.io"
 	if diff := cmp.Diff([]string{name, name, name, name + " of policy " + name}, got); diff != "" {
 		t.Errorf("kube-apiserver loads (-want +got):\n%s", diff)
+	}
+}
+
+func TestKubeAPIServerReadsStaticFilesBesideExistingSettings(t *testing.T) {
+	for claim, existing := range map[string]string{
+		"an empty configuration of the plugin": "apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\n" +
+			"plugins:\n- name: ValidatingAdmissionWebhook\n  configuration: {}\n",
+		"the legacy version": "apiVersion: apiserver.k8s.io/v1alpha1\nkind: AdmissionConfiguration\n",
+	} {
+		t.Run(claim, func(t *testing.T) {
+			directory := t.TempDir()
+			writeFiles(t, directory, mustStatic(t, staticObjects(t)[:1], directory, []byte(existing)))
+			want := filepath.Join(directory, "validating-webhooks")
+			if got := pluginDirectory(t, directory, "ValidatingAdmissionWebhook", webhookDirectory); got != want {
+				t.Errorf("kube-apiserver reads manifests from %q, want %q", got, want)
+			}
+		})
+	}
+}
+
+func writeFiles(t *testing.T, directory string, contents map[string]string) {
+	t.Helper()
+	for name, content := range contents {
+		file := filepath.Join(directory, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
@@ -231,7 +253,15 @@ func TestStaticFilesDeny(t *testing.T) {
 			change: func(o *register.Options) { o.Namespaces = []string{"a/b"} },
 			want:   "namespace selector: ",
 		},
-		"a file of another kind":        {existing: "kind: List\n", want: `admission.yaml: kind "List", want AdmissionConfiguration`},
+		"a file of another kind": {
+			existing: "apiVersion: v1\nkind: List\n",
+			want: `admission.yaml: kind "List" of apiVersion "v1", want AdmissionConfiguration of apiserver.config.k8s.io/v1: remove the file, correct it, ` +
+				`or set --static to another folder`,
+		},
+		"a file without a version": {existing: "kind: AdmissionConfiguration\n", want: `kind "AdmissionConfiguration" of apiVersion ""`},
+		"a file of another version": {
+			existing: "apiVersion: apiserver.config.k8s.io/v2\nkind: AdmissionConfiguration\n", want: `of apiVersion "apiserver.config.k8s.io/v2"`,
+		},
 		"a file that cannot be parsed":  {existing: "plugin: []\n", want: "admission.yaml: "},
 		"a plugin with its own file":    {existing: header + "  path: hooks.yaml\n", want: "plugin ValidatingAdmissionWebhook is configured by file hooks.yaml"},
 		"a plugin with other manifests": {existing: header + "  configuration: {staticManifestsDir: /other}\n", want: "already reads manifests from /other"},
