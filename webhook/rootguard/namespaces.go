@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/core/rootguard"
 )
 
@@ -14,8 +15,7 @@ import (
 // that a user who has just confirmed is not refused.
 func (h *Handler) namespaceAnnotations(ctx context.Context, at rootguard.ClusterIdentity, name string) (map[string]string, error) {
 	if at.Core != "" {
-		namespace := &metav1.PartialObjectMetadata{}
-		namespace.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "Namespace"})
+		namespace := clusters.EmptyNamespace()
 		err := h.cores[at.Core].reader.Get(ctx, client.ObjectKey{Name: name}, namespace)
 		return namespace.Annotations, err
 	}
