@@ -2,7 +2,6 @@ package brake
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -29,7 +28,8 @@ func (b *Brake) cascadeCause(ctx context.Context, request brake.Request, limits 
 	if client.IgnoreNotFound(err) != nil {
 		return "", fmt.Errorf("get namespace %s: %w", request.Protector.Namespace, err)
 	}
-	return brake.CascadeOf(request, err != nil || namespace.DeletionTimestamp != nil, func(owner metav1.OwnerReference) (string, error) {
+	isDeleted := apierrors.IsNotFound(err) || namespace.DeletionTimestamp != nil
+	return brake.CascadeOf(request, isDeleted, func(owner metav1.OwnerReference) (string, error) {
 		return b.ownerDeletionCause(ctx, request.Deleted.GetNamespace(), owner)
 	})
 }
@@ -52,7 +52,7 @@ func (b *Brake) ownerDeletionCause(ctx context.Context, namespace string, owner 
 	switch {
 	case mapping.Scope.Name() == meta.RESTScopeNameRoot:
 		key.Namespace = ""
-	case namespace == "": // the owner of an object of the cluster must be one as well
+	case namespace == "": // a cluster-scoped object can have only cluster-scoped owners
 		return name + " cannot be found", nil
 	}
 	err = b.Live.Get(ctx, key, object)
@@ -68,7 +68,7 @@ func (b *Brake) ownerDeletionCause(ctx context.Context, namespace string, owner 
 	}
 }
 
-// kindDeletionCause returns, for an owner that may not be read, that its whole kind is being deleted, or that its state is unknown.
+// kindDeletionCause returns why an owner that the generator may not get counts as deleted: its kind is being deleted, or its state is unknown.
 func (b *Brake) kindDeletionCause(ctx context.Context, owner string, resource schema.GroupVersionResource) (string, error) {
 	crd := &metav1.PartialObjectMetadata{}
 	crd.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
@@ -78,7 +78,7 @@ func (b *Brake) kindDeletionCause(ctx context.Context, owner string, resource sc
 		return fmt.Sprintf("the CustomResourceDefinition %s of %s is being deleted", name, owner), nil
 	}
 	if client.IgnoreNotFound(err) != nil {
-		return "", errors.Join(fmt.Errorf("get the CustomResourceDefinition %s", name), err)
+		return "", fmt.Errorf("get the CustomResourceDefinition %s: %w", name, err)
 	}
-	return fmt.Sprintf("%s may have been deleted, because the generator may not get %s", owner, name), nil
+	return fmt.Sprintf("%s may have been deleted (the generator may not get %s: list it in generator.ownerKinds of the chart)", owner, name), nil
 }
