@@ -342,19 +342,19 @@ type AdmissionHistorySpec struct {
 	AggregationRateMillis *int32 `json:"aggregationRateMillis,omitempty"`
 }
 
-// PodSelector selects pods by their labels, like a Kubernetes label selector: all of matchLabels and matchExpressions must match.
+// PodSelector selects pods or other objects by their labels, like a Kubernetes label selector: all of matchLabels and matchExpressions must match.
 // It is a separate type so that its schema can be bounded and validated.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.matchLabels) || self.matchLabels.all(k, !format.qualifiedName().validate(k).hasValue())",message="matchLabels has a key that is not a label key: use [prefix/]name of letters, digits, '-', '_' and '.'",fieldPath=".matchLabels"
 // +kubebuilder:object:generate=false
 type PodSelector struct {
-	// MatchLabels are labels that a pod must have with exactly these values.
+	// MatchLabels are labels that the selected objects must have with exactly these values.
 	//
 	// +kubebuilder:validation:MaxProperties=64
 	// +optional
 	MatchLabels map[string]LabelValue `json:"matchLabels,omitempty"`
 
-	// MatchExpressions are requirements that a pod's labels must meet.
+	// MatchExpressions are requirements that the labels of the selected objects must meet.
 	//
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=atomic

@@ -152,18 +152,22 @@ type ProtectionRule struct {
 	// +optional
 	Floor *FloorRule `json:"floor,omitempty"`
 
-	// MinReadySeconds is the minReadySeconds of the protectors. It overrides the workload's own value.
+	// MinReadySeconds is the time in seconds for which a pod must have been Ready before it counts as available. It overrides the
+	// workload's own value.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	MinReadySeconds *int32 `json:"minReadySeconds,omitempty"`
 
-	// Criterion is the criterion of the protectors.
+	// Criterion is the state in which a pod counts towards the floor. Available: Ready for minReadySeconds. Ready: has the Ready
+	// condition. Running: in phase Running. Scheduled: has a node and has not finished.
 	//
 	// +optional
 	Criterion Criterion `json:"criterion,omitempty"`
 
-	// Operations consume budget of all the protectors. Each protector may have more operations.
+	// Operations are the operations that consume budget: Delete, Evict, Relabel (a change after which the pod is no longer covered or
+	// counted), Update (a change of the spec that can make the pod unavailable) and Resize (a change of resources that restarts a
+	// container). Each protector may have more operations.
 	//
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=5
@@ -171,13 +175,15 @@ type ProtectionRule struct {
 	// +optional
 	Operations []Operation `json:"operations,omitempty"`
 
-	// ExemptPodSelector is the exemptPodSelector of the protectors.
+	// ExemptPodSelector selects pods of the workloads that are neither protected nor counted. The field is atomic for server-side
+	// apply.
 	//
 	// +structType=atomic
 	// +optional
 	ExemptPodSelector *PodSelector `json:"exemptPodSelector,omitempty"`
 
-	// Spread is the spread of the protectors.
+	// Spread defines how the pods of each workload should be distributed over zones, other groups of nodes, or cells. The field is
+	// atomic for server-side apply.
 	//
 	// +structType=atomic
 	// +optional
@@ -188,7 +194,8 @@ type ProtectionRule struct {
 	// +optional
 	AdmissionHistory *AdmissionHistoryTuning `json:"admissionHistory,omitempty"`
 
-	// CoreOutage is the coreOutage of the protectors. LocalShare is experimental.
+	// CoreOutage defines what a cell does while it cannot reach the core cluster. With Deny, every removal there is denied. With
+	// LocalShare, which is experimental, each cell decides alone on a share of the floor.
 	//
 	// +optional
 	CoreOutage CoreOutage `json:"coreOutage,omitempty"`
@@ -200,10 +207,11 @@ type ProtectionRule struct {
 	// +optional
 	LargeDecreases *DecreaseLimits `json:"largeDecreases,omitempty"`
 
-	// TargetRemovalPolicy is the targetRemovalPolicy of the protectors. It also defines what happens to them when this policy is
-	// deleted or no longer selects their workload, and no other policy does. Retain, the default, keeps them in force with the
-	// rule of this policy, until the workload is deleted or opts out. Release releases them. A policy that disappears without
-	// having been deleted always leaves its protectors in force.
+	// TargetRemovalPolicy defines whether the replicas of a workload that no longer exists stay expected (Retain, the default), because
+	// an accident looks the same, or not (Release). It also defines what happens to the protectors when this policy is deleted or no
+	// longer selects their workload, and no other policy does. Retain keeps them in force with the rule of this policy, until the
+	// workload is deleted or opts out. Release releases them. A policy that disappears without having been deleted always leaves its
+	// protectors in force.
 	//
 	// +optional
 	TargetRemovalPolicy TargetRemovalPolicy `json:"targetRemovalPolicy,omitempty"`
@@ -297,13 +305,14 @@ type FromStrategy struct{}
 
 // PodShare is a number of pods, or a share of a workload's replicas. Percentages are rounded up.
 type PodShare struct {
-	// MinAvailable is the floor.
+	// MinAvailable is the floor: a number of pods, or a percentage of the workload's replicas such as 70%, rounded up.
 	//
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 && self <= 2147483647 : self.matches('^(100|[0-9]{1,2})%$')",message="must be a number of pods, from 0 to 2147483647, or a percentage from 0% to 100%"
 	// +optional
 	MinAvailable *intstr.IntOrString `json:"minAvailable,omitempty"`
 
-	// MaxUnavailable sets the floor to the workload's replicas minus this value.
+	// MaxUnavailable sets the floor to the workload's replicas minus this value: a number of pods, or a percentage of the replicas,
+	// rounded up.
 	//
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 && self <= 2147483647 : self.matches('^(100|[0-9]{1,2})%$')",message="must be a number of pods, from 0 to 2147483647, or a percentage from 0% to 100%"
 	// +optional

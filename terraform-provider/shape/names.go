@@ -59,8 +59,15 @@ func constraintTexts(props *apiextensionsv1.JSONSchemaProps) []string {
 		all = append(all, fmt.Sprintf("%.0f or more.", *props.Minimum))
 	}
 	if props.Default != nil && props.Type != "object" {
-		value := string(props.Default.Raw)
+		value := string(snakeFields(props.Default.Raw))
 		all = append(all, "Default: `"+cmp.Or(strings.Trim(value, `"`), value)+"`.")
 	}
 	return all
 }
+
+// snakeFields converts the names of fields in a JSON value. It returns other values as they are.
+func snakeFields(value []byte) []byte {
+	return jsonField.ReplaceAllFunc(value, func(field []byte) []byte { return []byte(snake(string(field))) })
+}
+
+var jsonField = regexp.MustCompile(`"[A-Za-z]+":`)
