@@ -246,7 +246,7 @@ func (o *object) Read(ctx context.Context, req resource.ReadRequest, resp *resou
 		o.setIdentity(ctx, resp.Identity, w, &resp.Diagnostics)
 	}
 	isImport := stringAttribute(w.attributes, "id") == ""
-	live, err := o.cluster.refresh(ctx, o.kind, w, isImport || o.cluster.isRequired(true))
+	live, err := o.cluster.readListedForPlan(ctx, o.kind, w, isImport || o.cluster.isRequired(true))
 	if (err == nil || apierrors.IsNotFound(err)) && !o.isClusterOf(ctx, w, req.Private, &resp.Diagnostics) {
 		return
 	}

@@ -81,15 +81,15 @@ func (c *cluster) page(ctx context.Context, k *kind, namespace string, options m
 }
 
 var (
-	// errNotCompared is the error of a plan that does not require the cluster, and got no answer.
+	// errNotCompared is the error of a plan that does not require the cluster and could not compare the object with it.
 	errNotCompared = errors.New("the plan shows only the configuration and the state")
 	// errNotKubernetes is the error of a server that answers, but is not an API server.
 	errNotKubernetes = errors.New("the server is not a Kubernetes API server: check host and port")
 )
 
 // sendForPlan sends a request of a plan. A plan that requires the cluster retries it until the cluster counts as unreachable. Other plans
-// try once; their error is errNotCompared if there is no answer. An answer that denies the
-// request is an error for both.
+// try once. Their error is errNotCompared if there is no cluster, no answer, or an answer that may differ later (transport.IsTransient). An
+// answer that denies the request is an error for both.
 func (c *cluster) sendForPlan(ctx context.Context, required bool, send func(context.Context) error) error {
 	switch err := c.absence(); {
 	case err != nil && required:
@@ -110,16 +110,12 @@ func (c *cluster) sendForPlan(ctx context.Context, required bool, send func(cont
 	return err
 }
 
-// refresh is readForPlan for an object that is in the state. It reads many of one namespace together.
-func (c *cluster) refresh(ctx context.Context, k *kind, w *desired, required bool) (*unstructured.Unstructured, error) {
-	var live *unstructured.Unstructured
-	found := false
-	_ = c.sendForPlan(ctx, required, func(ctx context.Context) error {
-		live, found = c.lists.Find(ctx, k.key(w.namespace), w.name)
-		return nil
-	})
-	if found {
-		return live, nil
+// readListedForPlan is readForPlan for an object that is in the state: a list can serve many of one namespace.
+func (c *cluster) readListedForPlan(ctx context.Context, k *kind, w *desired, required bool) (*unstructured.Unstructured, error) {
+	if c.absence() == nil { // otherwise there are no lists
+		if live, found := c.lists.Find(ctx, k.key(w.namespace), w.name); found {
+			return live, nil
+		}
 	}
 	return c.readForPlan(ctx, k, w, required)
 }

@@ -39,9 +39,9 @@ type waitConditions struct {
 func waitBlock() schema.Block {
 	return schema.SingleNestedBlock{
 		MarkdownDescription: "After the apply, wait until the components of Breakwater have processed the object: until its conditions hold for the generation " +
-			"that was applied, and its fields have the expected values. The timeout is that of `timeouts`; an error then shows the last values. It is a warning " +
-			"if the object is new: Terraform would delete and create an object again whose creation failed, which protects pods already. To fail the apply " +
-			"nevertheless, read the object with a data source that has `depends_on` and a `postcondition`.",
+			"that was applied, and its fields have the expected values. The timeout is that of `timeouts`; an error then shows the last values. If the object is " +
+			"new, a timeout is a warning and not an error. After an error Terraform would replace the object, although it already protects pods. To fail the " +
+			"apply nevertheless, read the object with a data source that has `depends_on` and a `postcondition`.",
 		Attributes: map[string]schema.Attribute{
 			"conditions": schema.MapAttribute{
 				Optional: true, ElementType: types.StringType,
