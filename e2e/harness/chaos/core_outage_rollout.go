@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// rolloutPods is the number of pods of all Deployments, of which rolloutFloor must stay. rolloutUnavailable of a cell is more than its share
-	// of the budget, so that the budget limits the rollout.
+	// rolloutPods is the number of pods of all Deployments, of which rolloutFloor must stay. rolloutUnavailable is the maxUnavailable of each
+	// Deployment. It exceeds the budget of a cell's share, so that the budget limits the rollout.
 	rolloutPods, rolloutFloor, rolloutUnavailable = 200, 180, 12
 	// drainPause is the least time until a denied eviction is retried.
 	drainPause = time.Second
@@ -34,7 +34,7 @@ func (p *play) rollOutWithoutCore(ctx context.Context) error {
 	if err := p.rollOut(ctx, 0); err != nil {
 		return err
 	}
-	if err := poll(ctx, p.checkMidst); err != nil {
+	if err := poll(ctx, p.checkPartlyUpdated); err != nil {
 		return err
 	}
 	p.faultBegan = time.Since(p.start)
@@ -76,8 +76,8 @@ func (p *play) completeAndDrain(ctx context.Context) error {
 	return p.drain(ctx, p.stage.Cells[p.random.IntN(len(p.stage.Cells))])
 }
 
-// checkMidst returns an error until a quarter of all pods is of a new template.
-func (p *play) checkMidst(ctx context.Context) error {
+// checkPartlyUpdated returns an error until a quarter of all pods has the new template.
+func (p *play) checkPartlyUpdated(ctx context.Context) error {
 	updated := 0
 	for _, cell := range p.stage.Cells {
 		list, err := cell.Client.AppsV1().Deployments(p.app.Namespace).List(ctx, metav1.ListOptions{})
@@ -85,7 +85,11 @@ func (p *play) checkMidst(ctx context.Context) error {
 			return err
 		}
 		for i := range list.Items {
-			updated += int(list.Items[i].Status.UpdatedReplicas)
+			d := &list.Items[i]
+			if d.Status.ObservedGeneration != d.Generation {
+				return fmt.Errorf("the status of Deployment %s in cell %s counts pods of the old template as updated", d.Name, cell.Name)
+			}
+			updated += int(d.Status.UpdatedReplicas)
 		}
 	}
 	if updated < p.app.Pods/4 {

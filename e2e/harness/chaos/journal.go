@@ -99,7 +99,7 @@ func (j *Journal) awaitAnswers(ctx context.Context, more int) error {
 	})
 }
 
-// poll polls until look returns nil. Its error includes the last error of look.
+// poll polls until check returns nil. Its error includes the last error of check.
 func poll(ctx context.Context, check func(context.Context) error) error {
 	ticker := time.NewTicker(50 * time.Millisecond)
 	defer ticker.Stop()
