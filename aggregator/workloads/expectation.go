@@ -22,8 +22,8 @@ type expectation struct {
 	workloads, complete []v1alpha1.ExpectedWorkload
 }
 
-// found is the result of a search for the workload that states how many pods of an owner there should be.
-type found struct {
+// searchResult is the result of a search for the workload that states how many pods of an owner there should be.
+type searchResult struct {
 	// workload is that workload. If it no longer exists, it is the last known one.
 	workload snapshot.Owner
 	replicas int32
@@ -39,8 +39,8 @@ type found struct {
 	asked []workloadName
 }
 
-// release states which workloads that no longer exist are no longer expected: by the protector's policy those that were deleted, by a
-// confirmation also those whose kind no longer exists, and the sum of workloads that the status does not list.
+// release states which workloads are no longer expected. The protector's policy releases those that were deleted. A confirmation also releases
+// those whose kind the API server no longer serves, and the sum of the workloads that the status does not list.
 type release struct{ byPolicy, confirmed bool }
 
 func (r release) applies(t *tally) bool {
@@ -60,11 +60,9 @@ const (
 // expect adds up the replicas that the workloads of a protector request in a cell (rule 13). owners are the controllers of its pods,
 // including terminating pods, with the number of pods each has. known are the workloads that were expected before, and before is their
 // sum: a workload stays expected, with or without pods, until its replicas decrease. A workload that was deleted stays expected at its
-// last size, unless it is released. search finds the workload of an owner.
-//
-// A workload that was deleted before any leader saw it gets the remainder of the sum.
+// last size, unless it is released. If no leader knew its size, it gets the remainder of before. search finds the workload of an owner.
 func expect(
-	owners map[snapshot.Owner]int32, known []v1alpha1.ExpectedWorkload, before *int32, released release, search func(snapshot.Owner) (found, error),
+	owners map[snapshot.Owner]int32, known []v1alpha1.ExpectedWorkload, before *int32, released release, search func(snapshot.Owner) (searchResult, error),
 ) (expectation, error) {
 	all, err := tallyAll(owners, known, search)
 	if err != nil {
@@ -72,22 +70,24 @@ func expect(
 	}
 	var e expectation
 	var kept []*tally
-	var unseen *tally
-	spare := 0 // pods of workloads that no leader saw, minus those expected of other deleted workloads: a ReplicaSet may have belonged to one
-	unlisted := unlistedOf(known, before)
+	var unsized *tally
+	// spare is the number of pods of workloads of unknown size, minus the replicas of other deleted workloads. A ReplicaSet of unknown size may have
+	// belonged to one of these, which then counts its pods already.
+	spare := 0
+	unlisted := newUnlistedReplicas(known, before)
 	for _, uid := range slices.Sorted(maps.Keys(all)) {
 		t := all[uid]
-		if t.Gone && !t.seen {
+		if t.Gone && !t.isSized {
 			if !released.applies(t) {
-				unseen, spare = cmp.Or(unseen, t), spare+int(t.pods)
+				unsized, spare = cmp.Or(unsized, t), spare+int(t.pods)
 			}
 			continue
 		}
 		if t.Gone {
 			t.Replicas = max(t.Replicas, t.pods)
 		}
-		if !t.listed {
-			unlisted.find(t)
+		if !t.isListed {
+			unlisted.add(t)
 		}
 		if released.applies(t) {
 			continue
@@ -100,13 +100,13 @@ func expect(
 	if others := unlisted.rest(released); others.Replicas > 0 {
 		kept, e.replicas, spare = append(kept, others), quota.AddSaturating(e.replicas, others.Replicas), spare-int(others.Replicas)
 	}
-	if unseen != nil {
-		unseen.Replicas = quota.Saturate(max(spare, 0))
+	if unsized != nil {
+		unsized.Replicas = quota.Saturate(max(spare, 0))
 		if before != nil {
-			unseen.Replicas = max(unseen.Replicas, *before-e.replicas)
+			unsized.Replicas = max(unsized.Replicas, *before-e.replicas)
 		}
-		if unseen.Replicas > 0 {
-			kept, e.replicas = append(kept, unseen), quota.AddSaturating(e.replicas, unseen.Replicas)
+		if unsized.Replicas > 0 {
+			kept, e.replicas = append(kept, unsized), quota.AddSaturating(e.replicas, unsized.Replicas)
 		}
 	}
 	e.list(kept)
@@ -119,8 +119,8 @@ type tally struct {
 
 	// pods is the number of pods that it owns.
 	pods int32
-	// listed reports that the last status has an entry for it, and seen that its size is known.
-	listed, seen, kindNotServed bool
+	// isListed reports that the last status has an entry for it, and isSized that its size is known.
+	isListed, isSized, kindNotServed bool
 }
 
 // isSum reports whether an entry is the sum of workloads that a status does not list.
@@ -137,20 +137,20 @@ func (t *tally) fits() bool {
 	return len(t.APIVersion) <= 253 && len(t.Kind) <= 63 && len(t.Name) <= 253 && len(t.UID) <= 128
 }
 
-// unlisted are the workloads that the last status does not list. This leadership remembers them by name, another one finds those again that have
-// pods.
-type unlisted struct {
-	// sum is the status's entry with the sum of those that had no pods, or did not exist.
+// unlistedReplicas are the replicas of the workloads that the last status does not list. This leadership remembers these workloads by name. Another
+// leadership finds those that have pods.
+type unlistedReplicas struct {
+	// sum is the status's entry for the workloads that had no pods, or did not exist.
 	sum v1alpha1.ExpectedWorkload
-	// withPods is the number of replicas of the other ones.
+	// withPods is the number of replicas of the other workloads.
 	withPods int32
-	// found and foundGone are the replicas of those that were found by their pods and exist, or no longer exist.
-	found, foundGone int32
+	// existing and gone are the replicas of the workloads that add was called with: those that exist, and those that no longer exist.
+	existing, gone int32
 }
 
-// unlistedOf returns what the workloads of a status leave out of the expectation before, if there is one.
-func unlistedOf(known []v1alpha1.ExpectedWorkload, before *int32) *unlisted {
-	u := &unlisted{sum: noOthers()}
+// newUnlistedReplicas returns what the workloads of a status leave out of the expectation before, if there is one.
+func newUnlistedReplicas(known []v1alpha1.ExpectedWorkload, before *int32) *unlistedReplicas {
+	u := &unlistedReplicas{sum: noOthers()}
 	listed := int32(0)
 	for _, w := range known {
 		listed = quota.AddSaturating(listed, w.Replicas)
@@ -164,24 +164,25 @@ func unlistedOf(known []v1alpha1.ExpectedWorkload, before *int32) *unlisted {
 	return u
 }
 
-// find records a workload that was found by its pods. A new one cannot be told from one of the unlisted ones.
-func (u *unlisted) find(t *tally) {
+// add adds a workload that was found by its pods. A new workload cannot be distinguished from an unlisted one, and counts as one.
+func (u *unlistedReplicas) add(t *tally) {
 	if t.Gone {
-		u.foundGone = quota.AddSaturating(u.foundGone, t.Replicas)
+		u.gone = quota.AddSaturating(u.gone, t.Replicas)
 	} else {
-		u.found = quota.AddSaturating(u.found, t.Replicas)
+		u.existing = quota.AddSaturating(u.existing, t.Replicas)
 	}
 }
 
-// rest returns the sum of the workloads that were not found and are not released. Those that had pods may exist, so that no policy releases them. A
-// workload that exists is not taken out of the sum: it may have been there, and got pods since, but what is expected does not decrease for that.
-func (u *unlisted) rest(released release) *tally {
-	t := &tally{ExpectedWorkload: u.sum, seen: true}
-	withPods := max(u.withPods-u.found, 0)
-	if t.Replicas = max(t.Replicas-max(u.foundGone-withPods, 0), 0); released.applies(t) {
+// rest returns the sum of the workloads that were not added and are not released. Those that had pods may exist, so that no policy releases them.
+// rest never subtracts a workload that exists from sum. That workload may have been part of sum and got pods since, but an expectation does not
+// decrease because a workload gets pods.
+func (u *unlistedReplicas) rest(released release) *tally {
+	t := &tally{ExpectedWorkload: u.sum, isSized: true}
+	withPods := max(u.withPods-u.existing, 0)
+	if t.Replicas = max(t.Replicas-max(u.gone-withPods, 0), 0); released.applies(t) {
 		t.Replicas = 0
 	}
-	if withPods = max(withPods-u.foundGone, 0); withPods > 0 && !released.confirmed {
+	if withPods = max(withPods-u.gone, 0); withPods > 0 && !released.confirmed {
 		t.Replicas, t.Gone = quota.AddSaturating(t.Replicas, withPods), false
 	}
 	return t
@@ -189,7 +190,7 @@ func (u *unlisted) rest(released release) *tally {
 
 // tallyAll finds the workloads of the owners of pods, each once (a Deployment has several ReplicaSets), and the known ones.
 func tallyAll(
-	owners map[snapshot.Owner]int32, known []v1alpha1.ExpectedWorkload, search func(snapshot.Owner) (found, error),
+	owners map[snapshot.Owner]int32, known []v1alpha1.ExpectedWorkload, search func(snapshot.Owner) (searchResult, error),
 ) (map[types.UID]*tally, error) {
 	if alone := owners[snapshot.NoOwner()]; alone > 0 {
 		return nil, fmt.Errorf("%s: %w", printable.Count(int(alone), "pod"), errOwnerless)
@@ -216,7 +217,7 @@ func tallyAll(
 		if t.Gone && o.UID == w.UID {
 			t.Replicas = max(t.Replicas, last)
 		}
-		t.seen = !t.Gone || t.Replicas > 0
+		t.isSized = !t.Gone || t.Replicas > 0
 	}
 	for _, w := range known {
 		if isSum(w) {
@@ -224,7 +225,7 @@ func tallyAll(
 		}
 		add(snapshot.Owner{APIVersion: w.APIVersion, Kind: w.Kind, Name: w.Name, UID: w.UID}, 0, w.Replicas)
 		if t := all[w.UID]; t != nil {
-			t.listed = true
+			t.isListed = true
 		}
 	}
 	for _, o := range slices.SortedFunc(maps.Keys(owners), byUID) {
@@ -233,9 +234,9 @@ func tallyAll(
 	return all, errors.Join(failed...)
 }
 
-// list sets the workloads of the expectation. If there are too many, the status lists first those that cannot be found again by their pods, and adds
-// up the replicas of the rest of those. The sum counts as gone if a policy may release all of them, so that only a confirmation releases one that
-// exists, or whose kind no longer exists. The complete list has all that exist, or have pods.
+// list sets the workloads of the expectation. If there are too many for the status, it lists first those that have no pods or were deleted, because
+// pods do not show them again. One entry, the last, has the sum of those of them that do not fit. This entry counts as gone only if a policy may
+// release all of its workloads: otherwise only a confirmation releases it. The complete list has all workloads that exist or have pods.
 func (e *expectation) list(all []*tally) {
 	slices.SortStableFunc(all, func(a, b *tally) int { return cmp.Compare(a.rank(), b.rank()) })
 	room := maxWorkloads
@@ -271,8 +272,8 @@ func (t *tally) addTo(sum *v1alpha1.ExpectedWorkload) {
 	sum.Replicas, sum.Gone = quota.AddSaturating(sum.Replicas, t.Replicas), sum.Gone && t.Gone && !t.kindNotServed
 }
 
-// The ranks of workloads, in the order in which the status lists them. Those with pods are found again by these. A deleted one is expected whether
-// its name is known or not, one that exists only as long as it does.
+// The ranks of workloads, in the order in which the status lists them. A workload without pods comes first: by its name, a leader can see whether it
+// still exists. A deleted one stays expected even if its name is unknown. Workloads with pods come last, because a leader finds them by these.
 const (
 	rankWithoutPods = iota
 	rankDeleted

@@ -29,14 +29,14 @@ func TestExpect(t *testing.T) {
 	web := snapshot.Owner{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: "d-web"}
 	webAgain := snapshot.Owner{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: "d-web-2"}
 	api := snapshot.Owner{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "api", UID: "s-api"}
-	there := func(workload snapshot.Owner, replicas int32) found {
-		return found{workload: workload, replicas: replicas}
+	there := func(workload snapshot.Owner, replicas int32) searchResult {
+		return searchResult{workload: workload, replicas: replicas}
 	}
-	lost := func(workload snapshot.Owner, last int32) found {
-		return found{workload: workload, replicas: last, deleted: true}
+	lost := func(workload snapshot.Owner, last int32) searchResult {
+		return searchResult{workload: workload, replicas: last, deleted: true}
 	}
-	kindLost := func(workload snapshot.Owner) found {
-		return found{workload: workload, deleted: true, kindNotServed: true}
+	kindLost := func(workload snapshot.Owner) searchResult {
+		return searchResult{workload: workload, deleted: true, kindNotServed: true}
 	}
 	listed := func(o snapshot.Owner, replicas int32, deleted bool) v1alpha1.ExpectedWorkload {
 		return v1alpha1.ExpectedWorkload{APIVersion: o.APIVersion, Kind: o.Kind, Name: o.Name, UID: o.UID, Replicas: replicas, Gone: deleted}
@@ -44,7 +44,7 @@ func TestExpect(t *testing.T) {
 	type workloads = []v1alpha1.ExpectedWorkload
 	for claim, c := range map[string]struct {
 		owners  map[snapshot.Owner]int32
-		tops    map[snapshot.Owner]found
+		tops    map[snapshot.Owner]searchResult
 		known   workloads
 		before  int32
 		release release
@@ -53,80 +53,80 @@ func TestExpect(t *testing.T) {
 	}{
 		"no pods ever: nothing is expected": {},
 		"a Deployment counts once, whatever ReplicaSets it has": {
-			owners: map[snapshot.Owner]int32{set("a"): 7, set("b"): 4}, tops: map[snapshot.Owner]found{set("a"): there(web, 10), set("b"): there(web, 10)},
+			owners: map[snapshot.Owner]int32{set("a"): 7, set("b"): 4}, tops: map[snapshot.Owner]searchResult{set("a"): there(web, 10), set("b"): there(web, 10)},
 			want: expectation{replicas: 10, workloads: workloads{listed(web, 10, false)}},
 		},
 		"workloads add up": {
-			owners: map[snapshot.Owner]int32{set("a"): 7, api: 3}, tops: map[snapshot.Owner]found{set("a"): there(web, 10), api: there(api, 3)},
+			owners: map[snapshot.Owner]int32{set("a"): 7, api: 3}, tops: map[snapshot.Owner]searchResult{set("a"): there(web, 10), api: there(api, 3)},
 			want: expectation{replicas: 13, workloads: workloads{listed(web, 10, false), listed(api, 3, false)}},
 		},
 		"a sum of more than 32 bits is the greatest number": {
-			owners: map[snapshot.Owner]int32{set("a"): 7, api: 3}, tops: map[snapshot.Owner]found{set("a"): there(web, math.MaxInt32), api: there(api, math.MaxInt32)},
+			owners: map[snapshot.Owner]int32{set("a"): 7, api: 3}, tops: map[snapshot.Owner]searchResult{set("a"): there(web, math.MaxInt32), api: there(api, math.MaxInt32)},
 			want: expectation{replicas: math.MaxInt32, workloads: workloads{listed(web, math.MaxInt32, false), listed(api, math.MaxInt32, false)}},
 		},
 		"a workload that exists is expected without any pod": {
-			tops: map[snapshot.Owner]found{web: there(web, 10)}, known: workloads{listed(web, 10, false)}, before: 10,
+			tops: map[snapshot.Owner]searchResult{web: there(web, 10)}, known: workloads{listed(web, 10, false)}, before: 10,
 			want: expectation{replicas: 10, workloads: workloads{listed(web, 10, false)}},
 		},
 		"scaled up without any pod": {
-			tops: map[snapshot.Owner]found{web: there(web, 12)}, known: workloads{listed(web, 10, false)}, before: 10,
+			tops: map[snapshot.Owner]searchResult{web: there(web, 12)}, known: workloads{listed(web, 10, false)}, before: 10,
 			want: expectation{replicas: 12, workloads: workloads{listed(web, 12, false)}},
 		},
 		"scaled to 0: none are expected": {
-			owners: map[snapshot.Owner]int32{set("a"): 7}, tops: map[snapshot.Owner]found{set("a"): there(web, 0), web: there(web, 0)}, known: workloads{listed(web, 10, false)},
+			owners: map[snapshot.Owner]int32{set("a"): 7}, tops: map[snapshot.Owner]searchResult{set("a"): there(web, 0), web: there(web, 0)}, known: workloads{listed(web, 10, false)},
 			before: 10, want: expectation{replicas: 0, workloads: workloads{listed(web, 0, false)}},
 		},
 		"one that is gone is still expected": {
-			owners: map[snapshot.Owner]int32{set("a"): 7}, tops: map[snapshot.Owner]found{set("a"): lost(web, 10)}, want: expectation{replicas: 10, workloads: workloads{listed(web, 10, true)}},
+			owners: map[snapshot.Owner]int32{set("a"): 7}, tops: map[snapshot.Owner]searchResult{set("a"): lost(web, 10)}, want: expectation{replicas: 10, workloads: workloads{listed(web, 10, true)}},
 		},
 		"also without any pod": {
-			tops: map[snapshot.Owner]found{web: lost(web, 0)}, known: workloads{listed(web, 10, false)}, before: 10,
+			tops: map[snapshot.Owner]searchResult{web: lost(web, 0)}, known: workloads{listed(web, 10, false)}, before: 10,
 			want: expectation{replicas: 10, workloads: workloads{listed(web, 10, true)}},
 		},
 		"also by a leader that has never seen it": {
-			owners: map[snapshot.Owner]int32{set("a"): 7}, tops: map[snapshot.Owner]found{set("a"): lost(web, 0), web: lost(web, 0)}, known: workloads{listed(web, 10, true)},
+			owners: map[snapshot.Owner]int32{set("a"): 7}, tops: map[snapshot.Owner]searchResult{set("a"): lost(web, 0), web: lost(web, 0)}, known: workloads{listed(web, 10, true)},
 			want: expectation{replicas: 10, workloads: workloads{listed(web, 10, true)}},
 		},
 		"one that wanted none is gone": {
-			tops: map[snapshot.Owner]found{web: lost(web, 0)}, known: workloads{listed(web, 0, false)}, want: expectation{},
+			tops: map[snapshot.Owner]searchResult{web: lost(web, 0)}, known: workloads{listed(web, 0, false)}, want: expectation{},
 		},
 		"another of its name exists": {
-			tops: map[snapshot.Owner]found{web: there(webAgain, 4)}, known: workloads{listed(web, 10, true)}, before: 10,
+			tops: map[snapshot.Owner]searchResult{web: there(webAgain, 4)}, known: workloads{listed(web, 10, true)}, before: 10,
 			want: expectation{replicas: 4, workloads: workloads{listed(webAgain, 4, false)}},
 		},
 		"at least its pods are expected": {
-			owners: map[snapshot.Owner]int32{set("a"): 7, set("b"): 1}, tops: map[snapshot.Owner]found{set("a"): lost(web, 0), set("b"): lost(web, 0)},
+			owners: map[snapshot.Owner]int32{set("a"): 7, set("b"): 1}, tops: map[snapshot.Owner]searchResult{set("a"): lost(web, 0), set("b"): lost(web, 0)},
 			want: expectation{replicas: 8, workloads: workloads{listed(web, 8, true)}},
 		},
 		"workloads deleted unobserved keep the remainder of the sum": {
-			owners: map[snapshot.Owner]int32{set("a"): 7, api: 3}, tops: map[snapshot.Owner]found{set("a"): lost(web, 0), api: there(api, 4)}, before: 13,
+			owners: map[snapshot.Owner]int32{set("a"): 7, api: 3}, tops: map[snapshot.Owner]searchResult{set("a"): lost(web, 0), api: there(api, 4)}, before: 13,
 			want: expectation{replicas: 13, workloads: workloads{listed(web, 9, true), listed(api, 4, false)}},
 		},
 		"or its pods, when those are more": {
-			owners: map[snapshot.Owner]int32{set("a"): 7, api: 3}, tops: map[snapshot.Owner]found{set("a"): lost(web, 0), api: there(api, 4)}, before: 5,
+			owners: map[snapshot.Owner]int32{set("a"): 7, api: 3}, tops: map[snapshot.Owner]searchResult{set("a"): lost(web, 0), api: there(api, 4)}, before: 5,
 			want: expectation{replicas: 11, workloads: workloads{listed(web, 7, true), listed(api, 4, false)}},
 		},
 		"pods of a ReplicaSet that no leader saw may be those of a deleted Deployment": {
-			owners: map[snapshot.Owner]int32{set("a"): 7}, tops: map[snapshot.Owner]found{set("a"): lost(set("a"), 0), web: lost(web, 0)}, known: workloads{listed(web, 10, true)},
+			owners: map[snapshot.Owner]int32{set("a"): 7}, tops: map[snapshot.Owner]searchResult{set("a"): lost(set("a"), 0), web: lost(web, 0)}, known: workloads{listed(web, 10, true)},
 			before: 10, want: expectation{replicas: 10, workloads: workloads{listed(web, 10, true)}},
 		},
 		"the policy releases what is gone": {
-			owners: map[snapshot.Owner]int32{set("a"): 7}, tops: map[snapshot.Owner]found{set("a"): lost(web, 10), web: lost(web, 0)}, known: workloads{listed(web, 10, true)},
+			owners: map[snapshot.Owner]int32{set("a"): 7}, tops: map[snapshot.Owner]searchResult{set("a"): lost(web, 10), web: lost(web, 0)}, known: workloads{listed(web, 10, true)},
 			release: release{byPolicy: true}, want: expectation{},
 		},
 		"but not what exists without pods": {
-			tops: map[snapshot.Owner]found{web: there(web, 10)}, known: workloads{listed(web, 10, false)}, release: release{byPolicy: true, confirmed: true},
+			tops: map[snapshot.Owner]searchResult{web: there(web, 10)}, known: workloads{listed(web, 10, false)}, release: release{byPolicy: true, confirmed: true},
 			want: expectation{replicas: 10, workloads: workloads{listed(web, 10, false)}},
 		},
 		"nor what is gone with its kind": {
-			tops: map[snapshot.Owner]found{web: kindLost(web)}, known: workloads{listed(web, 10, false)}, release: release{byPolicy: true},
+			tops: map[snapshot.Owner]searchResult{web: kindLost(web)}, known: workloads{listed(web, 10, false)}, release: release{byPolicy: true},
 			want: expectation{replicas: 10, workloads: workloads{listed(web, 10, true)}},
 		},
 		"which a confirmation does": {
-			tops: map[snapshot.Owner]found{web: kindLost(web)}, known: workloads{listed(web, 10, false)}, release: release{confirmed: true}, want: expectation{},
+			tops: map[snapshot.Owner]searchResult{web: kindLost(web)}, known: workloads{listed(web, 10, false)}, release: release{confirmed: true}, want: expectation{},
 		},
 		"pods without an owner do not tell": {
-			owners: map[snapshot.Owner]int32{snapshot.NoOwner(): 2, api: 3}, tops: map[snapshot.Owner]found{api: there(api, 3)}, fails: "2 pods: no controller states",
+			owners: map[snapshot.Owner]int32{snapshot.NoOwner(): 2, api: 3}, tops: map[snapshot.Owner]searchResult{api: there(api, 3)}, fails: "2 pods: no controller states",
 		},
 		"the search of an owner fails":         {owners: map[snapshot.Owner]int32{set("a"): 2}, fails: "no such answer"},
 		"the search of a known workload fails": {known: workloads{listed(web, 10, false)}, fails: "no such answer"},
@@ -194,20 +194,20 @@ func TestPodsOfADeletedSetBelongToTheWorkloadThatSelectsThem(t *testing.T) {
 	set := snapshot.Owner{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web-1", UID: "rs"}
 	web := snapshot.Owner{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: "d-web"}
 	for claim, c := range map[string]struct {
-		result found
+		result searchResult
 		want   bool
 	}{
-		"nothing shows what controlled it": {found{workload: set, deleted: true}, true},
-		"its number was seen":              {found{workload: set, deleted: true, replicas: 3}, false},
-		"its Deployment was seen":          {found{workload: web, deleted: true}, false},
-		"it exists":                        {found{workload: set}, false},
-		"its kind was lost":                {found{workload: set, deleted: true, kindNotServed: true}, false},
+		"nothing shows what controlled it": {searchResult{workload: set, deleted: true}, true},
+		"its number was seen":              {searchResult{workload: set, deleted: true, replicas: 3}, false},
+		"its Deployment was seen":          {searchResult{workload: web, deleted: true}, false},
+		"it exists":                        {searchResult{workload: set}, false},
+		"its kind was lost":                {searchResult{workload: set, deleted: true, kindNotServed: true}, false},
 	} {
 		if got := isUnseenSet(set, c.result); got != c.want {
 			t.Errorf("%s: isUnseenSet() = %v, want %v", claim, got, c.want)
 		}
 	}
-	all := []found{{workload: set}, {workload: set, selector: "app=api"}, {workload: web, replicas: 10, selector: "app=web"}}
+	all := []searchResult{{workload: set}, {workload: set, selector: "app=api"}, {workload: web, replicas: 10, selector: "app=web"}}
 	if got, ok := selecting(all, slices.Values([]map[string]string{{"app": "web", "hash": "a"}, {"app": "web"}})); !ok || got.workload != web {
 		t.Errorf("selecting() = %+v, %v, want the Deployment", got, ok)
 	}
@@ -255,22 +255,22 @@ func TestIndexRemembersUnlistedWorkloadsOfStoredStatus(t *testing.T) {
 	}
 }
 
-func workloadAnswers(tops map[snapshot.Owner]found) func(snapshot.Owner) (found, error) {
-	return func(o snapshot.Owner) (found, error) {
+func workloadAnswers(tops map[snapshot.Owner]searchResult) func(snapshot.Owner) (searchResult, error) {
+	return func(o snapshot.Owner) (searchResult, error) {
 		top, ok := tops[o]
 		if !ok {
-			return found{}, errors.New("no such answer")
+			return searchResult{}, errors.New("no such answer")
 		}
 		return top, nil
 	}
 }
 
 func TestExpectSumsWorkloadsBeyondStatusLimit(t *testing.T) {
-	owners, tops := map[snapshot.Owner]int32{}, map[snapshot.Owner]found{}
+	owners, tops := map[snapshot.Owner]int32{}, map[snapshot.Owner]searchResult{}
 	for i := range 200 {
 		o := snapshot.Owner{APIVersion: "apps/v1", Kind: "StatefulSet", Name: fmt.Sprintf("db-%d", i), UID: types.UID(fmt.Sprintf("s-%03d", i))}
-		if tops[o] = (found{workload: o, replicas: 3}); i < 100 { // the other ones exist, and have pods
-			tops[o] = found{workload: o, replicas: 3, deleted: true}
+		if tops[o] = (searchResult{workload: o, replicas: 3}); i < 100 { // the other ones exist, and have pods
+			tops[o] = searchResult{workload: o, replicas: 3, deleted: true}
 		}
 		owners[o] = 1
 	}
@@ -285,7 +285,7 @@ func TestExpectSumsWorkloadsBeyondStatusLimit(t *testing.T) {
 	}
 	for o, top := range tops { // the pods of deleted workloads end, and another aggregator leads
 		if top.deleted {
-			tops[o] = found{workload: o, deleted: true}
+			tops[o] = searchResult{workload: o, deleted: true}
 			delete(owners, o)
 		}
 	}
@@ -300,8 +300,8 @@ func TestExpectSumsWorkloadsBeyondStatusLimit(t *testing.T) {
 }
 
 // shops returns n workloads, each of which requests 3 pods and has them, and the results of their searches, like one.
-func shops(n int, one found) (all []snapshot.Owner, owners map[snapshot.Owner]int32, tops map[snapshot.Owner]found) {
-	owners, tops = map[snapshot.Owner]int32{}, map[snapshot.Owner]found{}
+func shops(n int, one searchResult) (all []snapshot.Owner, owners map[snapshot.Owner]int32, tops map[snapshot.Owner]searchResult) {
+	owners, tops = map[snapshot.Owner]int32{}, map[snapshot.Owner]searchResult{}
 	for i := range n {
 		o := snapshot.Owner{APIVersion: "example.com/v1", Kind: "Shop", Name: fmt.Sprintf("shop-%d", i), UID: types.UID(fmt.Sprintf("s-%03d", i))}
 		one.workload, one.replicas = o, 3
@@ -313,7 +313,7 @@ func shops(n int, one found) (all []snapshot.Owner, owners map[snapshot.Owner]in
 // Pods of deleted workloads end one by one, and the status lists some of the workloads by the sum of their replicas only. The sum contains each of
 // them once, whether its pods still exist or not.
 func TestExpectCountsUnlistedWorkloadsOnce(t *testing.T) {
-	all, owners, tops := shops(100, found{})
+	all, owners, tops := shops(100, searchResult{})
 	last := expectation{replicas: 300}
 	count := func(claim string) {
 		t.Helper()
@@ -326,7 +326,7 @@ func TestExpectCountsUnlistedWorkloadsOnce(t *testing.T) {
 	count("all exist")
 	for some := range slices.Chunk(all, 40) {
 		for i, o := range some {
-			tops[o] = found{workload: o, replicas: 3, deleted: true}
+			tops[o] = searchResult{workload: o, replicas: 3, deleted: true}
 			if i%10 == 9 {
 				count(fmt.Sprint(o.Name, " was deleted"))
 				count("and nothing changes")
@@ -334,7 +334,7 @@ func TestExpectCountsUnlistedWorkloadsOnce(t *testing.T) {
 		}
 		for i, o := range slices.Backward(some) {
 			delete(owners, o)
-			tops[o] = found{workload: o, deleted: true}
+			tops[o] = searchResult{workload: o, deleted: true}
 			if i%10 == 0 {
 				count(fmt.Sprint(o.Name, " has no pods any more"))
 			}
@@ -344,7 +344,7 @@ func TestExpectCountsUnlistedWorkloadsOnce(t *testing.T) {
 
 // Pods that are missing release nothing, however many workloads have lost theirs (rule 13).
 func TestExpectKeepsUnlistedWorkloadsThatExist(t *testing.T) {
-	_, owners, tops := shops(70, found{})
+	_, owners, tops := shops(70, searchResult{})
 	var known []v1alpha1.ExpectedWorkload
 	for o := range owners { // a leader that has listed them: the last ones lose their pods while the first ones have none
 		known = append(known, v1alpha1.ExpectedWorkload{APIVersion: o.APIVersion, Kind: o.Kind, Name: o.Name, UID: o.UID, Replicas: 3})
@@ -367,7 +367,7 @@ func TestExpectKeepsUnlistedWorkloadsThatExist(t *testing.T) {
 // Another leader finds unlisted workloads again by their pods, and this one remembers them by name. Both expect those that have no pods any more
 // (rule 13).
 func TestExpectKeepsUnlistedWorkloadsThatLoseTheirPods(t *testing.T) {
-	all, owners, tops := shops(70, found{})
+	all, owners, tops := shops(70, searchResult{})
 	count := func(claim string, known []v1alpha1.ExpectedWorkload, before, want int32) expectation {
 		t.Helper()
 		e, err := expect(owners, known, &before, release{byPolicy: true}, workloadAnswers(tops))
@@ -383,13 +383,13 @@ func TestExpectKeepsUnlistedWorkloadsThatLoseTheirPods(t *testing.T) {
 		count(leader+", again", second.workloads, 210, 210)
 	}
 	second := count("this leader", first.complete, 210, 210)
-	tops[all[68]] = found{workload: all[68], replicas: 1}
+	tops[all[68]] = searchResult{workload: all[68], replicas: 1}
 	count("an unlisted workload was scaled from 3 to 1", second.complete, 210, 208)
 }
 
 // A kind that is lost with all its workloads releases none of them (rule 13), also those that the status does not list.
 func TestExpectKeepsUnlistedWorkloadsOfALostKind(t *testing.T) {
-	_, owners, tops := shops(70, found{deleted: true, kindNotServed: true})
+	_, owners, tops := shops(70, searchResult{deleted: true, kindNotServed: true})
 	before := int32(210)
 	first, err := expect(owners, nil, &before, release{byPolicy: true}, workloadAnswers(tops))
 	if err != nil || first.replicas != 210 {
@@ -405,7 +405,7 @@ func TestExpectKeepsUnlistedWorkloadsOfALostKind(t *testing.T) {
 func TestExpectListsOnlyWorkloadsThatFitIntoAStatus(t *testing.T) {
 	api := snapshot.Owner{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "api", UID: "1"}
 	odd := snapshot.Owner{APIVersion: "v1", Kind: strings.Repeat("K", 64), Name: "x", UID: "2"}
-	tops := map[snapshot.Owner]found{api: {workload: api, replicas: 3}, odd: {workload: odd, deleted: true, kindNotServed: true}}
+	tops := map[snapshot.Owner]searchResult{api: {workload: api, replicas: 3}, odd: {workload: odd, deleted: true, kindNotServed: true}}
 	before := int32(3)
 	e, err := expect(map[snapshot.Owner]int32{api: 3, odd: 1}, nil, &before, release{}, workloadAnswers(tops))
 	if err != nil || e.replicas != 4 || len(e.workloads) != 2 || e.workloads[1].Name != otherWorkloads || e.workloads[1].Replicas != 1 {
@@ -421,7 +421,7 @@ func TestStatusListsWorkloadsThatExistFirst(t *testing.T) {
 	var all []*tally
 	for i := range 2 * maxWorkloads {
 		w := v1alpha1.ExpectedWorkload{Name: fmt.Sprint(i), UID: types.UID(fmt.Sprint(i)), Replicas: 1, Gone: i < 70}
-		all = append(all, &tally{ExpectedWorkload: w, seen: true})
+		all = append(all, &tally{ExpectedWorkload: w, isSized: true})
 	}
 	var e expectation
 	e.list(all)

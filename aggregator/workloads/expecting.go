@@ -29,9 +29,9 @@ type expecting struct {
 	// isFormer reports that an older version found them, by another rule.
 	isFormer bool
 	// last and seen are the results of the last searches and of these, by the owners of the pods.
-	last, seen map[snapshot.Owner]found
+	last, seen map[snapshot.Owner]searchResult
 	// dividing are the workloads that divide their pods among sets; nil if nothing depends on them yet.
-	dividing []found
+	dividing []searchResult
 	// hasUncounted reports that pods have an owner whose number was never known. What was expected before does not include it.
 	hasUncounted bool
 }
@@ -40,7 +40,7 @@ func (r *Resolver) newExpecting(p *v1alpha1.PodProtector, stored *v1alpha1.Aggre
 	key := client.ObjectKeyFromObject(p)
 	e := &expecting{
 		resolver: r, key: key, pods: pods, known: r.index.workloadsOf(key, stored), listed: stored.Workloads, before: stored.ExpectedReplicas,
-		isFormer: stored.SelectedSpec == quota.FormerSelectedSpec(&p.Spec), last: r.index.resultsOf(key), seen: map[snapshot.Owner]found{},
+		isFormer: stored.SelectedSpec == quota.FormerSelectedSpec(&p.Spec), last: r.index.resultsOf(key), seen: map[snapshot.Owner]searchResult{},
 	}
 	if !selectedBy(stored, p) {
 		e.known, e.listed = nil, nil
@@ -57,7 +57,7 @@ func selectedBy(stored *v1alpha1.Aggregation, p *v1alpha1.PodProtector) bool {
 }
 
 // search finds the workload of an owner of pods.
-func (e *expecting) search(ctx context.Context, o snapshot.Owner) (found, error) {
+func (e *expecting) search(ctx context.Context, o snapshot.Owner) (searchResult, error) {
 	s := e.searchFor(o)
 	result, err := s.find(ctx, o)
 	if isUnseenSet(o, result) && err == nil && !s.isExpected(o.UID) {
@@ -76,13 +76,13 @@ func (e *expecting) search(ctx context.Context, o snapshot.Owner) (found, error)
 }
 
 // isUnseenSet reports whether a set was deleted before this leader saw what controlled it, so that only its pods are left.
-func isUnseenSet(o snapshot.Owner, result found) bool {
+func isUnseenSet(o snapshot.Owner, result searchResult) bool {
 	return workload.IsReplaceable(o.GroupKind()) && result.deleted && !result.kindNotServed && result.workload == o && result.replicas == 0
 }
 
 // attribute returns the workload that exists, divides its pods among sets and selects those of a deleted set, which it has replaced: a Deployment
 // without a revision history deletes the sets of old pods while these terminate. Without one it returns the result of the set.
-func (e *expecting) attribute(ctx context.Context, set *workloadSearch, result found) found {
+func (e *expecting) attribute(ctx context.Context, set *workloadSearch, result searchResult) searchResult {
 	if e.dividing == nil {
 		e.dividing = e.findDividing(ctx)
 	}
@@ -94,20 +94,20 @@ func (e *expecting) attribute(ctx context.Context, set *workloadSearch, result f
 }
 
 // selecting returns the first of some workloads whose scale selects all pods.
-func selecting(all []found, pods iter.Seq[map[string]string]) (w found, ok bool) {
-	i := slices.IndexFunc(all, func(w found) bool {
+func selecting(all []searchResult, pods iter.Seq[map[string]string]) (w searchResult, ok bool) {
+	i := slices.IndexFunc(all, func(w searchResult) bool {
 		selection, err := workload.SelectionOf(w.selector, pods)
 		return err == nil && selection == workload.SelectsAll
 	})
 	if i < 0 {
-		return found{}, false
+		return searchResult{}, false
 	}
 	return all[i], true
 }
 
 // findDividing finds the workloads that divide their pods among sets.
-func (e *expecting) findDividing(ctx context.Context) []found {
-	all := []found{}
+func (e *expecting) findDividing(ctx context.Context) []searchResult {
+	all := []searchResult{}
 	owners := slices.Collect(maps.Keys(e.pods.Owners))
 	for _, w := range e.known {
 		owners = append(owners, snapshot.Owner{APIVersion: w.APIVersion, Kind: w.Kind, Name: w.Name, UID: w.UID})

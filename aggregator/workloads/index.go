@@ -14,10 +14,10 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/sharding/slot"
 )
 
-// workloadIndex records the workloads that protectors depend on, and the last result found for them.
+// workloadIndex records the workloads that protectors depend on, and the last result searchResult for them.
 type workloadIndex struct {
 	mu   sync.Mutex
-	last map[types.NamespacedName]map[snapshot.Owner]found
+	last map[types.NamespacedName]map[snapshot.Owner]searchResult
 	// expectations are those of protectors whose status does not list all workloads: the one that was stored last, and the last one. They differ
 	// when a write failed.
 	expectations map[types.NamespacedName][]expectation
@@ -29,7 +29,7 @@ type workloadIndex struct {
 
 func newWorkloadIndex() *workloadIndex {
 	return &workloadIndex{
-		last: map[types.NamespacedName]map[snapshot.Owner]found{}, expectations: map[types.NamespacedName][]expectation{},
+		last: map[types.NamespacedName]map[snapshot.Owner]searchResult{}, expectations: map[types.NamespacedName][]expectation{},
 		targets: map[types.NamespacedName]workloadName{}, dependents: map[workloadName]map[types.NamespacedName]int{},
 	}
 }
@@ -51,22 +51,22 @@ func (w *workloadIndex) add(workload workloadName, protector types.NamespacedNam
 
 // addAll adds to the numbers of dependencies of a protector on the objects on which its last results depend.
 func (w *workloadIndex) addAll(protector types.NamespacedName, number int) {
-	for _, found := range w.last[protector] {
-		for _, name := range found.asked {
+	for _, result := range w.last[protector] {
+		for _, name := range result.asked {
 			w.add(name, protector, number)
 		}
 	}
 }
 
 // resultsOf returns the last results for the owners of a protector's pods.
-func (w *workloadIndex) resultsOf(protector types.NamespacedName) map[snapshot.Owner]found {
+func (w *workloadIndex) resultsOf(protector types.NamespacedName) map[snapshot.Owner]searchResult {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return maps.Clone(w.last[protector])
 }
 
 // setResults replaces the results of a protector; nil removes them.
-func (w *workloadIndex) setResults(protector types.NamespacedName, now map[snapshot.Owner]found) {
+func (w *workloadIndex) setResults(protector types.NamespacedName, now map[snapshot.Owner]searchResult) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.addAll(protector, -1)

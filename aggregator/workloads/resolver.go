@@ -74,9 +74,9 @@ func (r *Resolver) Expect(ctx context.Context, p *v1alpha1.PodProtector, stored,
 	if e.isFormer {
 		e.dropSuperseded(ctx, owners)
 	}
-	expected, err := expect(owners, e.known, e.before, r.releaseOf(p), func(o snapshot.Owner) (found, error) {
+	expected, err := expect(owners, e.known, e.before, r.releaseOf(p), func(o snapshot.Owner) (searchResult, error) {
 		if now.Target != nil && o.UID == now.Target.UID {
-			return found{workload: o, replicas: now.Target.Replicas, deleted: now.Target.Gone}, nil
+			return searchResult{workload: o, replicas: now.Target.Replicas, deleted: now.Target.Gone}, nil
 		}
 		return e.search(ctx, o)
 	})

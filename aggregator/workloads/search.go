@@ -31,7 +31,7 @@ type workloadSearch struct {
 	// pods are the distinct labels of the pods. There are none if the workload has no pods left.
 	pods []*snapshot.LabelSet
 	// last is the previous result for these pods; the zero value if there is none.
-	last found
+	last searchResult
 	// isExpected reports whether a controller was found before for any pods of the protector.
 	isExpected func(types.UID) bool
 
@@ -43,19 +43,19 @@ type workloadSearch struct {
 //
 // The controller of an object never changes, so the last workload is still known when bottom no longer exists. A workload that no longer
 // exists is succeeded by another one of its kind and name.
-func (s *workloadSearch) find(ctx context.Context, bottom snapshot.Owner) (found, error) {
+func (s *workloadSearch) find(ctx context.Context, bottom snapshot.Owner) (searchResult, error) {
 	result, err := s.ascend(ctx, bottom)
 	result.asked = s.asked
 	return result, err
 }
 
-func (s *workloadSearch) ascend(ctx context.Context, bottom snapshot.Owner) (found, error) {
+func (s *workloadSearch) ascend(ctx context.Context, bottom snapshot.Owner) (searchResult, error) {
 	at, isDirect, isKnown := bottom, true, s.isRecorded(bottom)
 	var silent []string // why the controllers below do not state the number
 	for range maxOwnerChain {
 		object, kindNotServed, err := s.read(ctx, at)
 		if err != nil {
-			return found{}, err
+			return searchResult{}, err
 		}
 		exists := object != nil && object.UID == at.UID
 		switch {
@@ -73,24 +73,24 @@ func (s *workloadSearch) ascend(ctx context.Context, bottom snapshot.Owner) (fou
 		}
 		size, err := s.workloads.sizeOf(ctx, at, object)
 		if err != nil {
-			return found{}, describe(err)
+			return searchResult{}, describe(err)
 		}
 		scale, err := s.scaleOf(at, size)
 		if err != nil {
-			return found{}, fmt.Errorf("%s %s: %w", at.Kind, at.Name, err)
+			return searchResult{}, fmt.Errorf("%s %s: %w", at.Kind, at.Name, err)
 		}
 		if isKnown && !scale.Exists && len(s.pods) == 0 {
-			return found{workload: at, isSilent: true}, nil // rule 16
+			return searchResult{workload: at, isSilent: true}, nil // rule 16
 		}
 		if isKnown || workload.Decide(scale, isDirect) == workload.Counts {
-			return found{workload: at, replicas: size.replicas, selector: size.selector, above: snapshot.Above(object)}, nil
+			return searchResult{workload: at, replicas: size.replicas, selector: size.selector, above: snapshot.Above(object)}, nil
 		}
 		silent = append(silent, reason(at, scale))
 		if at, isDirect = snapshot.Above(object), false; at == snapshot.NoOwner() {
-			return found{}, fmt.Errorf("%s: %w", strings.Join(silent, ", "), errUncounted)
+			return searchResult{}, fmt.Errorf("%s: %w", strings.Join(silent, ", "), errUncounted)
 		}
 	}
-	return found{}, fmt.Errorf("%s %s has more than %d controllers above it", bottom.Kind, bottom.Name, maxOwnerChain)
+	return searchResult{}, fmt.Errorf("%s %s has more than %d controllers above it", bottom.Kind, bottom.Name, maxOwnerChain)
 }
 
 // isRecorded reports whether a controller without pods stated their number before. Then nothing else shows that it does.
@@ -109,8 +109,8 @@ func (s *workloadSearch) read(ctx context.Context, at snapshot.Owner) (object *m
 }
 
 // deleted returns the result for a workload that no longer exists, with its last size if that is known.
-func (s *workloadSearch) deleted(at snapshot.Owner, kindNotServed bool) found {
-	result := found{workload: at, deleted: true, kindNotServed: kindNotServed}
+func (s *workloadSearch) deleted(at snapshot.Owner, kindNotServed bool) searchResult {
+	result := searchResult{workload: at, deleted: true, kindNotServed: kindNotServed}
 	if at == s.last.workload {
 		result.replicas = s.last.replicas
 	}
@@ -118,14 +118,14 @@ func (s *workloadSearch) deleted(at snapshot.Owner, kindNotServed bool) found {
 }
 
 // replacement returns the controller of a ReplicaSet or ReplicationController, if it states the number of the pods of all its sets.
-func (s *workloadSearch) replacement(ctx context.Context, controller snapshot.Owner) (result found, replaced bool, err error) {
+func (s *workloadSearch) replacement(ctx context.Context, controller snapshot.Owner) (result searchResult, replaced bool, err error) {
 	hasReplaced := workload.IsDeployment(controller.GroupKind()) || controller == s.last.workload || s.isExpected(controller.UID)
 	object, kindNotServed, err := s.read(ctx, controller)
 	switch {
 	case errors.Is(err, errNotListed) && !hasReplaced:
-		return found{}, false, nil // nothing shows that it replaces the set, which states a number itself
+		return searchResult{}, false, nil // nothing shows that it replaces the set, which states a number itself
 	case err != nil:
-		return found{}, false, err
+		return searchResult{}, false, err
 	case object == nil: // nothing shows of another controller that no longer exists whether it replaced the set
 		return s.deleted(controller, kindNotServed), hasReplaced, nil
 	}
@@ -133,18 +133,18 @@ func (s *workloadSearch) replacement(ctx context.Context, controller snapshot.Ow
 	size, err := s.workloads.sizeOf(ctx, controller, object)
 	switch {
 	case apierrors.IsInternalError(err) && !hasReplaced:
-		return found{}, false, nil // its scale never stated a number, as one without spec.replicas
+		return searchResult{}, false, nil // its scale never stated a number, as one without spec.replicas
 	case err != nil:
-		return found{}, false, describe(err)
+		return searchResult{}, false, describe(err)
 	}
 	scale, err := s.scaleOf(controller, size)
 	if err != nil {
-		return found{}, false, fmt.Errorf("%s %s: %w", controller.Kind, controller.Name, err)
+		return searchResult{}, false, fmt.Errorf("%s %s: %w", controller.Kind, controller.Name, err)
 	}
 	if replaced = workload.Replaces(scale); len(s.pods) == 0 {
 		replaced = replaced && hasReplaced
 	}
-	return found{workload: controller, replicas: size.replicas, selector: size.selector, above: snapshot.Above(object)}, replaced, nil
+	return searchResult{workload: controller, replicas: size.replicas, selector: size.selector, above: snapshot.Above(object)}, replaced, nil
 }
 
 // scaleOf compares the scale of a controller with the pods.
