@@ -226,7 +226,7 @@ type Count struct {
 	Version     uint64
 	// Cutoff is as of this version.
 	Cutoff modes.Cutoff
-	// PodStates are the states of the pods of the open reservations. ended is since when the snapshot has shown the Absent ones as
+	// PodStates are the states of the pods of the open reservations. Ended is since when the snapshot has shown the Absent ones as
 	// terminating or deleted, and those of ended relabels at their version, on the monotonic clock.
 	PodStates map[quota.UIDHash]quota.Observation
 	Ended     map[quota.UIDHash]time.Time

@@ -28,7 +28,7 @@ type Kinds struct {
 	Scheme      *runtime.Scheme
 	Metadata    metadata.Interface
 	Dynamic     dynamic.Interface
-	// Watched are the built-in kinds that are watched.
+	// Watched are the built-in kinds whose objects the cache has, from Options.Kinds.
 	Watched []schema.GroupVersionKind
 
 	mapper meta.RESTMapper
@@ -99,8 +99,8 @@ func (k *Kinds) newObject(kind schema.GroupVersionKind) (client.Object, error) {
 	return created.(client.Object), nil
 }
 
-// getFull returns a source with all that its interpreter needs; nil when the source is no longer the one that the cache shows, or has other labels, by
-// which the policy was chosen that says where its parts are.
+// getFull returns a source with all that its interpreter needs. For a kind that is not built in it reads the object. It returns nil if the object was
+// deleted, recreated or relabeled since the cache read it: its labels chose the policy.
 func (k *Kinds) getFull(ctx context.Context, ref policy.Ref, source client.Object, origin policy.Origin) (*policy.Source, error) {
 	if kind, ok := builtInKind(ref.GroupKind()); ok {
 		return &policy.Source{Kind: kind, Object: source}, nil
@@ -124,8 +124,11 @@ func (k *Kinds) getFull(ctx context.Context, ref policy.Ref, source client.Objec
 		return full, nil
 	}
 	full.Scale, err = k.getScale(ctx, ref, resource)
-	if err != nil || full.Scale != nil && full.Scale.UID != "" && full.Scale.UID != source.GetUID() {
+	if err != nil {
 		return nil, err
+	}
+	if full.Scale != nil && full.Scale.UID != "" && full.Scale.UID != source.GetUID() {
+		return nil, nil // the scale is of another object of this name
 	}
 	return full, nil
 }

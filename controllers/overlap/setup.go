@@ -18,7 +18,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/sharding/ownership"
 )
 
-// Setup adds the controller to the manager of a core cluster, beside others that watch PodProtectors. own specifies the namespaces in which
+// Setup adds the controller to the manager of a core cluster, beside others that watch PodProtectors. slots specifies the namespaces in which
 // it works; nil means all.
 func Setup(mgr manager.Manager, slots *ownership.Slots) error {
 	r := &Reconciler{

@@ -26,7 +26,7 @@ type Tracker struct {
 
 type lastBeat struct {
 	value string
-	// at is the time at which the value was first seen. moved reports whether another value was seen before it.
+	// at is the time at which the value was first seen. changed reports whether another value was seen before it.
 	at      time.Time
 	changed bool
 }
