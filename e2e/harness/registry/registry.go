@@ -1,4 +1,4 @@
-// Package registry runs the registry of OCI artifacts of hack/tools for tests that push releases and install from there.
+// Package registry runs an OCI registry, built from hack/tools, for tests that push releases and install from it.
 package registry
 
 import (
@@ -10,8 +10,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/subprocess"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
@@ -44,13 +46,8 @@ func Start(tb testing.TB, ip string) string {
 		_ = command.Wait() // stop killed it
 	})
 	testplane.Eventually(tb, func() string {
-		response, err := http.Get("http://" + address + "/v2/")
-		if err != nil {
+		if err := subprocess.CheckURL(ctx, &http.Client{Timeout: time.Second}, "http://"+address+"/v2/"); err != nil {
 			return err.Error()
-		}
-		defer response.Body.Close()
-		if response.StatusCode != http.StatusOK {
-			return response.Status
 		}
 		return ""
 	})

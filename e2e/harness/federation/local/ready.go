@@ -2,11 +2,8 @@ package local
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -45,30 +42,6 @@ func (c *Cluster) awaitUsable(ctx context.Context) error {
 		if err != nil || !c.HasRole(federation.Worker) {
 			return err
 		}
-		nodes, err := clients.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
-		if err != nil {
-			return err
-		}
-		if len(nodes.Items) < c.spec.Nodes {
-			return fmt.Errorf("%d of %d nodes exist", len(nodes.Items), c.spec.Nodes)
-		}
-		var unready []error
-		for _, node := range nodes.Items {
-			unready = append(unready, checkAcceptsPods(&node))
-		}
-		return errors.Join(unready...)
+		return federation.CheckNodes(ctx, clients, c.spec.Nodes)
 	})
-}
-
-// checkAcceptsPods returns why a node would not run pods. The taint of a new node stays for a moment after it is ready.
-func checkAcceptsPods(node *corev1.Node) error {
-	if len(node.Spec.Taints) > 0 {
-		return fmt.Errorf("node %s is tainted %s", node.Name, node.Spec.Taints[0].Key)
-	}
-	for _, condition := range node.Status.Conditions {
-		if condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue {
-			return nil
-		}
-	}
-	return fmt.Errorf("node %s is not ready", node.Name)
 }
