@@ -48,7 +48,7 @@ func TestLeaderReport(t *testing.T) {
 			report := &leaderReport{l: l, epoch: epoch}
 			w.clock = before.Add(time.Minute)
 			if test.release {
-				report.writeReleased(t.Context(), "it was told to")
+				report.writeReleased(t.Context(), "the process stops")
 			} else if err := report.writeLeading(t.Context()); err != nil {
 				t.Fatal(err)
 			}
