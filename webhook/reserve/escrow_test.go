@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus/testutil"
+	dto "github.com/prometheus/client_model/go"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -92,8 +92,9 @@ func TestStormIsAdmittedByEscrow(t *testing.T) {
 		if admitted := e.removePods(8); admitted != 8 || time.Since(began) > 0 || e.writes.Load() != before {
 			t.Errorf("%d of 8 more were admitted after %s and %d writes, want all at once", admitted, time.Since(began), e.writes.Load()-before)
 		}
-		if counted := testutil.ToFloat64(e.core.reserver.metrics.inAdvance); counted != 8 {
-			t.Errorf("%v removals are counted as admitted in advance, want 8", counted)
+		counted := &dto.Metric{}
+		if err := e.core.reserver.metrics.inAdvance.WithLabelValues(e.core.Name).Write(counted); err != nil || counted.GetCounter().GetValue() != 8 {
+			t.Errorf("%v removals are counted as admitted in advance, error %v, want 8", counted, err)
 		}
 		<-time.After(quota.EscrowLifetime)
 		if named := quota.Open(e.history()) - quota.Escrowed(e.history()); named != 16 {
