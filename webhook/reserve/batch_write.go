@@ -83,7 +83,7 @@ func (w *batchWriter) write(ctx context.Context, key types.NamespacedName, ops [
 		if err != nil {
 			return nil, fmt.Errorf("read PodProtector %s of core cluster %s: %w", key, w.core, err)
 		}
-		draft := &escrowDraft{}
+		draft := &escrowDraft{incarnation: incarnation}
 		results, changed := w.decide(p, ops, draft)
 		if !changed {
 			return results, nil
@@ -97,7 +97,7 @@ func (w *batchWriter) write(ctx context.Context, key types.NamespacedName, ops [
 		case err == nil: // rule 1: only now are the reservations stored
 			w.metrics.writes.WithLabelValues(w.core, "written").Inc()
 			w.distance.record(time.Since(began), time.Now())
-			w.escrows.stored(draft, incarnation)
+			w.escrows.stored(draft)
 			eachClaim(ops, func(claim *quota.Claim) { claim.Stored = true })
 			return results, nil
 		case apierrors.IsConflict(err), apierrors.IsNotFound(err): // rule 1: decide again on the newest object

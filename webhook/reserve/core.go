@@ -127,6 +127,7 @@ func Connect(o Options) *Core {
 func (c *Core) forwardTo(f *forwarder) {
 	c.reserver.forwarder = f
 	c.reserver.escrows.holder = NewToken() + "@" + f.peers.Self
+	c.reserver.escrows.isOwner = func(protector types.NamespacedName) bool { return f.ownerOf(protector) == "" }
 }
 
 // Trace sets what creates the spans of its operations; nil creates none.

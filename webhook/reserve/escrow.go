@@ -24,6 +24,8 @@ type escrows struct {
 	// flush writes a batch of a protector, and returns when that has ended.
 	flush func(protector types.NamespacedName) error
 	isFar func() bool
+	// isOwner reports whether other replicas forward removals of a protector to this one. No other replica makes escrows: their writes would conflict.
+	isOwner func(protector types.NamespacedName) bool
 
 	mu      sync.Mutex
 	held    map[escrowKey]*escrow
@@ -54,6 +56,8 @@ type escrow struct {
 	used time.Duration
 	// isNaming reports that a goroutine names what is admitted, and isAllowed that the last write found that there may be an escrow.
 	isNaming, isAllowed bool
+	// draft is what the last write does to it, until an answer or a state of the protector shows that it was stored.
+	draft *escrowCellDraft
 }
 
 const (
@@ -71,7 +75,9 @@ const (
 )
 
 func newEscrows(isFar func() bool) *escrows {
-	return &escrows{holder: NewToken(), sinceBoot: sinceBoot, isFar: isFar, held: map[escrowKey]*escrow{}}
+	return &escrows{
+		holder: NewToken(), sinceBoot: sinceBoot, isFar: isFar, isOwner: func(types.NamespacedName) bool { return true }, held: map[escrowKey]*escrow{},
+	}
 }
 
 // isFor reports whether an escrow may admit an operation: a single removal of a pod that nothing else decides about.
@@ -90,6 +96,25 @@ func (s *escrows) mayAdmit(key types.NamespacedName, op *historyOp) bool {
 	return s.held[escrowKey{key, op.removal.Cell}].isUsable(s.sinceBoot())
 }
 
+// observe applies the last write, if the stamp in a state of the protector shows that it was stored. The watch may be faster than the answer, or the answer
+// was lost.
+func (e *escrow) observe(stamp int64, now time.Duration) {
+	if e != nil && e.draft != nil && e.draft.stamp == stamp {
+		e.apply(now)
+	}
+}
+
+// apply records that the last write was stored.
+func (e *escrow) apply(now time.Duration) {
+	d := e.draft
+	e.admitted = slices.Clone(e.admitted[len(d.named):])
+	e.unused += d.granted
+	e.written, e.incarnation, e.took, e.draft = d.began, d.incarnation, now-d.began, nil
+}
+
+// clear forgets an escrow that no object has any more.
+func (e *escrow) clear() { e.unused, e.admitted, e.draft = 0, nil, nil }
+
 func (e *escrow) isUsable(now time.Duration) bool {
 	return e != nil && e.unused > 0 && now-e.written <= quota.EscrowLifetime
 }
@@ -106,7 +131,8 @@ func (s *escrows) admit(p *v1alpha1.PodProtector, key types.NamespacedName, op h
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e, now := s.held[at], s.sinceBoot()
-	if s.closing || !e.isUsable(now) || !isSame(e.incarnation) || stored < e.unused+len(e.admitted) {
+	e.observe(stored.Stamp, now)
+	if s.closing || !e.isUsable(now) || !isSame(e.incarnation) || int(stored.Count) < e.unused+len(e.admitted) {
 		return opResult{}, false
 	}
 	if !slices.ContainsFunc(e.admitted, func(other quota.Removal) bool { return other.PodUID == r.PodUID }) { // rule 2
@@ -177,7 +203,7 @@ func (s *escrows) drop(protector types.NamespacedName) {
 	defer s.mu.Unlock()
 	for at, e := range s.held {
 		if at.protector == protector {
-			e.unused, e.admitted = 0, nil
+			e.clear()
 		}
 	}
 }
@@ -199,15 +225,19 @@ func (s *escrows) awaitNaming(e *escrow) {
 	}
 }
 
-// escrowDraft is what a write does to the escrows of a protector.
+// escrowDraft is what a write does to the escrows of a protector. incarnation is that of the core that it is decided on.
 type escrowDraft struct {
-	key   types.NamespacedName
-	began time.Duration
-	cells []escrowCellDraft
+	key         types.NamespacedName
+	incarnation clusters.Mark
+	cells       []escrowCellDraft
 }
 
 type escrowCellDraft struct {
-	cell   string
+	cell        string
+	began       time.Duration
+	incarnation clusters.Mark
+	// stamp is the one that only this write stores; 0 if it stores no escrow.
+	stamp  int64
 	demand int
 	// named are the admitted removals that the write names. unused and granted are the rest of the escrow in it.
 	named           []quota.Removal
@@ -221,10 +251,11 @@ func (s *escrows) name(d *escrowDraft, p *v1alpha1.PodProtector, ops []historyOp
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	key, now := client.ObjectKeyFromObject(p), s.sinceBoot()
-	d.key, d.began = key, now
+	isOwner := s.isOwner(key)
+	d.key = key
 	for at, e := range s.held {
 		if at.protector == key && quota.CellOf(p, at.cell) == nil && !quota.IsRestorePending(p) {
-			e.unused, e.admitted = 0, nil // the cell was taken out of service, or will be counted for the first time
+			e.clear() // the cell was taken out of service, or will be counted for the first time
 		}
 	}
 	for i := range p.Status.Cells {
@@ -240,22 +271,26 @@ func (s *escrows) name(d *escrowDraft, p *v1alpha1.PodProtector, ops []historyOp
 			s.held[escrowKey{key, cell.CellID}] = e
 		}
 		stored := quota.EscrowOf(&cell.AdmissionHistory, s.holder)
-		e.isAllowed = quota.MayEscrow(p, cell.CellID)
-		isIdle := s.closing || now-e.used > nameWithin && reserving == 0
+		e.observe(stored.Stamp, now)
+		e.isAllowed = isOwner && quota.MayEscrow(p, cell.CellID)
+		isIdle := s.closing || !isOwner || now-e.used > nameWithin && reserving == 0
 		if reserving > 0 {
 			e.used = now
 		}
 		isScarce := quota.BudgetOf(p).Left() < len(ops) // those that wait come first (rule E3)
-		if isIdle || isScarce || stored < e.unused+len(e.admitted) {
+		if isIdle || isScarce || int(stored.Count) < e.unused+len(e.admitted) {
 			e.unused = 0 // it is given back, or has ended (rule E4)
 		}
 		e.demand = max(reserving+len(e.admitted), e.demand*7/8)
 		if isIdle {
 			e.demand = 0
 		}
-		one := escrowCellDraft{cell: cell.CellID, demand: e.demand, named: slices.Clone(e.admitted), unused: e.unused, isIdle: isIdle}
-		if one.changed = len(one.named) > 0 || stored != e.unused; one.changed {
-			quota.NameEscrowed(p, cell.CellID, s.holder, one.named, e.unused, s.nextStamp())
+		one := escrowCellDraft{
+			cell: cell.CellID, began: now, incarnation: d.incarnation, demand: e.demand, named: slices.Clone(e.admitted), unused: e.unused, isIdle: isIdle,
+		}
+		if one.changed = len(one.named) > 0 || int(stored.Count) != e.unused; one.changed {
+			one.stamp = s.nextStamp()
+			quota.NameEscrowed(p, cell.CellID, s.holder, one.named, e.unused, one.stamp)
 		}
 		d.cells = append(d.cells, one)
 	}
@@ -291,8 +326,12 @@ func (s *escrows) grant(d *escrowDraft, p *v1alpha1.PodProtector) (changed bool)
 		}
 		one.granted = quota.GrantEscrow(p, one.cell, wanted-one.unused)
 		if cell := quota.CellOf(p, one.cell); one.granted > 0 && cell != nil {
-			quota.SetEscrow(&cell.AdmissionHistory, s.holder, one.unused+one.granted, s.nextStamp())
+			one.stamp = s.nextStamp()
+			quota.SetEscrow(&cell.AdmissionHistory, s.holder, one.unused+one.granted, one.stamp)
 			one.changed = true
+		}
+		if e := s.held[escrowKey{d.key, one.cell}]; e != nil && one.changed {
+			e.draft = one
 		}
 		changed = changed || one.changed
 	}
@@ -306,9 +345,10 @@ func (s *escrows) nextStamp() int64 {
 }
 
 // stored records that the write of a draft has succeeded.
-func (s *escrows) stored(d *escrowDraft, incarnation clusters.Mark) {
+func (s *escrows) stored(d *escrowDraft) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	now := s.sinceBoot()
 	for i := range d.cells {
 		one := &d.cells[i]
 		if !one.changed {
@@ -317,12 +357,12 @@ func (s *escrows) stored(d *escrowDraft, incarnation clusters.Mark) {
 		at := escrowKey{d.key, one.cell}
 		e := s.held[at]
 		if e == nil { // it was empty for a moment
-			e = &escrow{demand: one.demand, used: d.began}
+			e = &escrow{demand: one.demand, used: one.began, draft: one}
 			s.held[at] = e
 		}
-		e.admitted = slices.Clone(e.admitted[len(one.named):])
-		e.unused += one.granted
-		e.written, e.incarnation, e.took = d.began, incarnation, s.sinceBoot()-d.began
+		if e.draft == one {
+			e.apply(now)
+		}
 		if e.unused > 0 {
 			s.startNaming(at, e)
 		}

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -341,6 +343,56 @@ func TestEscrowOfAFailedWrite(t *testing.T) {
 	}
 }
 
+// A watch may show a write before its answer comes, far from the core by half a round trip. Its escrow admits from then on, and once.
+func TestWatchShowsAWriteBeforeItsAnswer(t *testing.T) {
+	runEscrowTest(t, 10, 100, func(e *escrowTest) {
+		e.removePods(8)
+		e.removePods(8) // by the escrow
+		e.setFault(func(write func() error) error {
+			err := write()
+			<-time.After(100 * time.Millisecond)
+			return err
+		})
+		var flush sync.WaitGroup
+		flush.Go(func() { _ = e.core.reserver.flushEscrow(escrowTestProtector) })
+		<-time.After(50 * time.Millisecond)
+		began := time.Now()
+		if admitted := e.removePods(4); admitted != 4 || time.Since(began) > 0 {
+			t.Errorf("%d of 4 removals were admitted after %s, want all at once", admitted, time.Since(began))
+		}
+		flush.Wait()
+		held := e.core.reserver.escrows.held[escrowKey{escrowTestProtector, memoryCell}]
+		if escrow := quota.Escrowed(e.history()); held.unused+len(held.admitted) > escrow {
+			t.Errorf("%d are unused and %d not named, of %d that are stored", held.unused, len(held.admitted), escrow)
+		}
+		e.setFault(e.write)
+		<-time.After(2 * quota.EscrowLifetime)
+		e.wantReserved(20, 0)
+	})
+}
+
+// A write whose answer was lost is not repeated once a state shows it: the aggregator may have settled meanwhile what it named.
+func TestNamesOfALostAnswerAreNotWrittenAgain(t *testing.T) {
+	runEscrowTest(t, 10, 100, func(e *escrowTest) {
+		e.removePods(8)
+		e.removePods(8) // by the escrow
+		e.setFault(func(write func() error) error {
+			if err := write(); err != nil {
+				return err
+			}
+			return errors.New("connection reset")
+		})
+		if err := e.core.reserver.flushEscrow(escrowTestProtector); err == nil {
+			t.Fatal("the write succeeded")
+		}
+		e.changeStatus(func(cell *v1alpha1.PodProtectorCell) { // all pods are gone
+			quota.Settle(&cell.AdmissionHistory, func(quota.Reservation) quota.Observation { return quota.Absent })
+		})
+		<-time.After(2 * quota.EscrowLifetime)
+		e.wantReserved(0, 0)
+	})
+}
+
 // A process that ends names what it has admitted and gives the rest back. If the core does not answer, it ends all the same.
 func TestEscrowsEndWithTheProcess(t *testing.T) {
 	runEscrowTest(t, 10, 100, func(e *escrowTest) {
@@ -367,17 +419,8 @@ func TestReplicaAsksTheHolderOfTheLastUnits(t *testing.T) {
 		access := other.core.States.protectors
 		other.client, access.Cache, access.Live, access.Writer = e.client, e.client, e.client, e.client
 		defer other.core.States.LostQueue.ShutDown()
-		handlers := map[string]http.Handler{"first": e.PeerHandler(nil), "second": other.PeerHandler(nil)}
-		for name, d := range map[string]*memoryFixture{"first": e.memoryFixture, "second": other} {
-			d.core.forwardTo(newForwarder("core", Peers{Self: name, All: func() []string { return []string{"first", "second"} }, Client: &http.Client{
-				Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
-					recorder := httptest.NewRecorder()
-					handlers[r.URL.Host].ServeHTTP(recorder, r)
-					return recorder.Result(), nil
-				}),
-			}}, nil))
-		}
-		e.core.reserver.conflicts.now = func() time.Time { return time.Time{} }
+		connectReplicas(map[string]*memoryFixture{"first": e.memoryFixture, "second": other})
+		e.core.reserver.escrows.isOwner = func(types.NamespacedName) bool { return true } // it was until a moment ago
 		e.core.reserver.enqueueAll(e.T, 8)
 		held := quota.Escrowed(e.history())
 		if held == 0 {
@@ -393,6 +436,67 @@ func TestReplicaAsksTheHolderOfTheLastUnits(t *testing.T) {
 			t.Errorf("the other replica admitted %d, want the 12 that were left, of which the first one held %d", admitted, held)
 		}
 	})
+}
+
+// Only the replica to which the others forward a protector reserves in advance with it: the writes of two would conflict. The others forward to it while it
+// has, also lone removals, and far from the core in any case.
+func TestOneReplicaReservesInAdvance(t *testing.T) {
+	for claim, isFar := range map[string]bool{"near the core": false, "far from the core": true} {
+		t.Run(claim, func(t *testing.T) {
+			runEscrowTest(t, 10, 100, func(e *escrowTest) {
+				other := newMemoryFixture(e.T, e.stored(e, "web"))
+				access := other.core.States.protectors
+				other.client, access.Cache, access.Live, access.Writer = e.client, e.client, e.client, e.client
+				defer other.core.States.LostQueue.ShutDown()
+				owner, asking := e.memoryFixture, other
+				connectReplicas(map[string]*memoryFixture{"first": e.memoryFixture, "second": other})
+				if e.core.reserver.forwarder.ownerOf(escrowTestProtector) != "" {
+					owner, asking = asking, owner
+				}
+				other.core.reserver.escrows.sinceBoot = e.core.reserver.escrows.sinceBoot
+				if isFar {
+					for _, d := range []*memoryFixture{owner, asking} {
+						d.core.reserver.distance.record(farForEscrow, time.Now())
+					}
+				} else {
+					owner.core.reserver.enqueueAll(e.T, 8)
+				}
+				for i := range 3 {
+					if denial := asking.remove(e.Context(), memoryPod(fmt.Sprint("lone-", i))).Denial; denial != nil {
+						t.Error(denial)
+					}
+				}
+				if own := len(asking.core.reserver.escrows.held); own > 0 {
+					t.Errorf("the replica that asks has %d escrows, want none", own)
+				}
+				admitted := &dto.Metric{}
+				if err := owner.core.reserver.metrics.inAdvance.WithLabelValues(e.core.Name).Write(admitted); err != nil {
+					t.Fatal(err)
+				}
+				if want := map[bool]float64{false: 3, true: 2}[isFar]; admitted.GetCounter().GetValue() != want {
+					t.Errorf("the owner admitted %v of 3 removals in advance, want %v", admitted.GetCounter().GetValue(), want)
+				}
+				<-time.After(2 * quota.EscrowLifetime)
+			})
+		})
+	}
+}
+
+// connectReplicas lets replicas forward to each other.
+func connectReplicas(replicas map[string]*memoryFixture) {
+	handlers, names := map[string]http.Handler{}, slices.Sorted(maps.Keys(replicas))
+	for name, d := range replicas {
+		handlers[name] = d.PeerHandler(nil)
+	}
+	call := roundTripper(func(r *http.Request) (*http.Response, error) {
+		recorder := httptest.NewRecorder()
+		handlers[r.URL.Host].ServeHTTP(recorder, r)
+		return recorder.Result(), nil
+	})
+	for name, d := range replicas {
+		peers := Peers{Self: name, All: func() []string { return names }, Client: &http.Client{Transport: call}}
+		d.core.forwardTo(newForwarder("core", peers, nil))
+	}
 }
 
 // enqueueAll reserves some pods in one batch of this replica.

@@ -38,8 +38,8 @@ type reserver struct {
 	probe coreProbe
 }
 
-// reserve makes a reservation, while the core answers. It joins a batch of this replica or, in contention, a batch of the replica that
-// all of them choose. A replica that returns no valid answer is not asked again for suspectDuration.
+// reserve makes a reservation, while the core answers. It joins a batch of this replica or, in contention or beside an escrow, a batch of the replica
+// that all of them choose. A replica that returns no valid answer is not asked again for suspectDuration.
 func (r *reserver) reserve(ctx context.Context, key types.NamespacedName, op historyOp) (result opResult, err error) {
 	ctx, end := r.spans.startReserve(ctx, key)
 	defer func() { end(result, err) }()
@@ -53,7 +53,7 @@ func (r *reserver) reserve(ctx context.Context, key types.NamespacedName, op his
 	}
 	r.underWay.Add(1)
 	defer r.underWay.Add(-1)
-	if r.forwarder != nil && r.isContended(key) {
+	if r.forwarder != nil && (r.isContended(key) || r.ownerAdmitsAtOnce(ctx, key, op)) {
 		if owner := r.forwarder.ownerOf(key); owner != "" {
 			result, err := r.forwarder.reserve(ctx, owner, key, op)
 			r.metrics.forwarded.WithLabelValues(r.core, forwardResult(err)).Inc()
@@ -134,6 +134,15 @@ func (r *reserver) flushEscrow(protector types.NamespacedName) error {
 // replica, and each conflict costs a write.
 func (r *reserver) isContended(key types.NamespacedName) bool {
 	return r.underWay.Load() >= stormQueueDepth || r.conflicts.isRecent(key, forwardAfterConflict)
+}
+
+// ownerAdmitsAtOnce reports whether the replica that owns a protector may have reserved in advance with it: a replica has, or does so for lone removals.
+func (r *reserver) ownerAdmitsAtOnce(ctx context.Context, key types.NamespacedName, op historyOp) bool {
+	if r.distance.isFarForEscrow() {
+		return true
+	}
+	p, lost, err := r.states.newest(ctx, key)
+	return err == nil && !lost && len(r.escrows.otherHolders(p, op.removal.Cell)) > 0
 }
 
 // enqueue submits an operation to the next batch for a protector.

@@ -24,14 +24,14 @@ func Escrowed(h *v1alpha1.AdmissionHistory) (n int) {
 // IsEmpty reports whether a history has no reservation, with or without a pod.
 func IsEmpty(h *v1alpha1.AdmissionHistory) bool { return len(h.Buckets) == 0 && len(h.Escrows) == 0 }
 
-// EscrowOf returns the number of reservations in the escrow of a holder; 0 if it has none.
-func EscrowOf(h *v1alpha1.AdmissionHistory, holder string) int {
+// EscrowOf returns the escrow of a holder; a zero Escrow if it has none.
+func EscrowOf(h *v1alpha1.AdmissionHistory, holder string) v1alpha1.Escrow {
 	for i := range h.Escrows {
 		if h.Escrows[i].Holder == holder {
-			return int(h.Escrows[i].Count)
+			return h.Escrows[i]
 		}
 	}
-	return 0
+	return v1alpha1.Escrow{}
 }
 
 // SetEscrow sets the number of reservations in the escrow of a holder; 0 ends it. The holder must not use a stamp twice.

@@ -110,7 +110,7 @@ func modelObjectOf(p *v1alpha1.PodProtector) (o modelObject) {
 		}
 	}
 	for i := range o.escrows {
-		o.escrows[i] = uint8(quota.EscrowOf(&cell.AdmissionHistory, modelHolder(i)))
+		o.escrows[i] = uint8(quota.EscrowOf(&cell.AdmissionHistory, modelHolder(i)).Count)
 	}
 	return o
 }

@@ -102,7 +102,7 @@ func TestEscrowedRemovalsAreNamed(t *testing.T) {
 			h := &p.Status.Cells[0].AdmissionHistory
 			quota.SetEscrow(h, "one", c.held, 1)
 			quota.NameEscrowed(p, "a", "one", []quota.Removal{modelRemoval(0), modelRemoval(1)}, c.rest, 2)
-			if !quota.HasReservation(h, modelUID(0)) || !quota.HasReservation(h, modelUID(1)) || quota.EscrowOf(h, "one") != c.rest {
+			if !quota.HasReservation(h, modelUID(0)) || !quota.HasReservation(h, modelUID(1)) || int(quota.EscrowOf(h, "one").Count) != c.rest {
 				t.Errorf("the history is %+v, want both pods and %d in advance", h, c.rest)
 			}
 			if got := quota.Open(h); got != c.wantReserved {
