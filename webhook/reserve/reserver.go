@@ -133,7 +133,7 @@ func (r *reserver) flushEscrow(protector types.NamespacedName) error {
 // isContended reports whether other replicas write a protector, or are expected to: in a storm they get as many removals as this
 // replica, and each conflict costs a write.
 func (r *reserver) isContended(key types.NamespacedName) bool {
-	return r.underWay.Load() >= stormQueueDepth || r.conflicts.isRecent(key, forwardAfterConflict)
+	return r.underWay.Load() >= forwardFrom || r.conflicts.isRecent(key, forwardAfterConflict)
 }
 
 // ownerAdmitsAtOnce reports whether the replica that owns a protector may have reserved in advance with it: a replica has, or does so for lone removals.
@@ -215,6 +215,8 @@ func (r *reserver) FlushPending(ctx context.Context, protector types.NamespacedN
 const escrowWriteTimeout = 10 * time.Second
 
 const (
+	// forwardFrom is the number of concurrent removals from which on they are forwarded: other replicas are about to get as many.
+	forwardFrom = 2
 	// stormQueueDepth is the number of concurrent removals at which the webhook assumes a storm.
 	stormQueueDepth = 4
 	// maxBatchWindow limits how long the removals of a storm wait for each other.

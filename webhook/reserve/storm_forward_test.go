@@ -20,13 +20,12 @@ func TestStormIsForwardedWithoutConflicts(t *testing.T) {
 		prepare  func(f *forwarder, key types.NamespacedName)
 		want     int // forwarded removals
 	}{
-		"one removal":                            {},
-		"three removals with one protector":      {underWay: []int{0, 0}},
-		"four removals with one protector":       {underWay: []int{0, 0, 0}, want: 1},
-		"four removals with as many protectors":  {underWay: []int{1, 2, 3}, want: 1},
-		"four removals, this replica owns it":    {underWay: []int{1, 2, 3}, prepare: func(f *forwarder, key types.NamespacedName) { own(f, key, true) }},
-		"four removals, the owner is suspected":  {underWay: []int{1, 2, 3}, prepare: func(f *forwarder, key types.NamespacedName) { f.markSuspect(f.ownerOf(key)) }},
-		"four removals, there is no other owner": {underWay: []int{1, 2, 3}, prepare: func(f *forwarder, _ types.NamespacedName) { f.peers.All = func() []string { return nil } }},
+		"one removal":                           {},
+		"two removals with one protector":       {underWay: []int{0}, want: 1},
+		"two removals with as many protectors":  {underWay: []int{1}, want: 1},
+		"two removals, this replica owns it":    {underWay: []int{1}, prepare: func(f *forwarder, key types.NamespacedName) { own(f, key, true) }},
+		"two removals, the owner is suspected":  {underWay: []int{1}, prepare: func(f *forwarder, key types.NamespacedName) { f.markSuspect(f.ownerOf(key)) }},
+		"two removals, there is no other owner": {underWay: []int{1}, prepare: func(f *forwarder, _ types.NamespacedName) { f.peers.All = func() []string { return nil } }},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			d, other := newMemoryFixture(t, numberedProtectors(4)...), newMemoryFixture(t, numberedProtectors(4)...)
