@@ -124,6 +124,7 @@ func (k *Keeper) open(ctx context.Context, p, stored *v1alpha1.PodProtector, flo
 	if own == nil {
 		stored.Status.Cells = append(stored.Status.Cells, v1alpha1.PodProtectorCell{CellID: k.Cell})
 		own = quota.CellOf(stored, k.Cell)
+		own.Aggregation.LastEventTime = from.Aggregation.LastEventTime // the API server requires one
 	}
 	quota.MergeReservations(&own.AdmissionHistory, &from.AdmissionHistory)
 	StartCountsAfter(&own.Aggregation, &from.Aggregation)

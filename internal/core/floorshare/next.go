@@ -147,20 +147,29 @@ func (p *Protector) missing(own Cell, local Local) int {
 }
 
 // given returns by how much the cell raises its share so that other cells can lower theirs: half of the budget of all cells that do not want
-// more themselves, or as much as is wanted if that is more. It gives nothing while the others have not taken what was given before.
+// more themselves, or as much as is wanted if that is more, but not what each of them keeps for an outage. It gives nothing while the others have not
+// taken what was given before.
 func (p *Protector) given(own Cell, local Local) int {
 	wanted := p.sum(Cell.wants)
-	slack := p.sum(func(c Cell) int {
+	spare := p.sum(func(c Cell) int {
 		if c.wants() > 0 {
 			return 0
 		}
-		return c.Slack()
+		return p.spare(c)
 	})
-	if wanted == 0 || own.wants() > 0 || slack == 0 || p.surplus() > 0 {
+	if wanted == 0 || own.wants() > 0 || spare == 0 || p.surplus() > 0 {
 		return 0
 	}
-	give := min(max(divideUp(slack, 2), wanted), slack)
-	return min(divideUp(give*own.Slack(), slack), own.Slack(), max(local.Available-local.Reserved-local.Floor, 0))
+	give := min(max(divideUp(spare, 2), wanted), spare)
+	return min(divideUp(give*p.spare(own), spare), p.spare(own), max(local.Available-local.Reserved-local.Floor, 0))
+}
+
+// spare is the budget that a cell may give away. It keeps a quarter of its part, so that an outage of the core in the midst of rollouts leaves it some: a
+// rollout continues with little budget, and stops without any. The part is that of all pods, since those of a rollout come back. Parts of fewer than four
+// removals are given away whole: otherwise no cell could use them.
+func (p *Protector) spare(c Cell) int {
+	part := c.Available - p.divide(c, func(c Cell) int { return c.Available })
+	return max(c.Slack()-max(part, 0)/4, 0)
 }
 
 // balanced returns by how much the cell raises its share because its part of the budget is much larger than that of other cells, in proportion
@@ -177,7 +186,11 @@ func (p *Protector) balanced(own Cell, local Local) int {
 
 // target returns the share of a cell in proportion to its pods, rounded down.
 func (p *Protector) target(c Cell) int {
-	pods := func(c Cell) int { return max(c.Available-c.Reserved, 0) }
+	return p.divide(c, func(c Cell) int { return max(c.Available-c.Reserved, 0) })
+}
+
+// divide returns the part of a cell of what cells without a share leave of the floor, in proportion to a number of pods, rounded down.
+func (p *Protector) divide(c Cell, pods func(Cell) int) int {
 	unshared, all := 0, p.sum(pods)
 	for _, o := range p.Cells {
 		if !o.Shared {

@@ -93,6 +93,21 @@ func TestSharesComeToRest(t *testing.T) {
 	})
 }
 
+// A cell that gives budget away keeps a quarter of its part for an outage of the core, unless its part is smaller than four removals.
+func TestGivingCellKeepsBudgetForAnOutage(t *testing.T) {
+	for _, c := range []struct{ pods, floor, want int }{{100, 180, 2}, {100, 192, 1}, {100, 194, 0}, {5, 9, 0}} {
+		p := &floorshare.Protector{Floor: c.floor, Cells: []floorshare.Cell{
+			{Name: "a", Shared: true, Floor: c.floor - c.floor/2, Available: c.pods}, {Name: "b", Shared: true, Floor: c.floor / 2, Available: c.pods},
+		}}
+		p.Cells[0].Reserved, p.Cells[0].Wanted = p.Cells[0].Slack(), c.pods // all that it may remove is being removed
+		before := p.Cells[1].Slack()
+		step := floorshare.Next(p, "b", floorshare.Local{Exists: true, Floor: p.Cells[1].Floor, Available: c.pods}, true)
+		if left := before - (step.Floor - p.Cells[1].Floor); step.Kind != floorshare.Raise || left != c.want {
+			t.Errorf("floor %d of %d pods: Next() = %+v, which leaves %d of a budget of %d, want %d", c.floor, 2*c.pods, step, left, before, c.want)
+		}
+	}
+}
+
 func allShared(p *floorshare.Protector) bool {
 	for _, c := range p.Cells {
 		if !c.Shared {
