@@ -57,10 +57,10 @@ func (r *reserver) reserve(ctx context.Context, key types.NamespacedName, op his
 		if owner := r.forwarder.ownerOf(key); owner != "" {
 			result, err := r.forwarder.reserve(ctx, owner, key, op)
 			r.metrics.forwarded.WithLabelValues(r.core, forwardResult(err)).Inc()
-			if err == nil {
+			if err == nil && result.verdict.Outcome != quota.Waived { // without a write, only the newest state that is known here tells that none is needed
 				return result, nil
 			}
-			if ctx.Err() == nil {
+			if err != nil && ctx.Err() == nil {
 				r.log.Info("Forwarding to another replica failed, reserving locally", "replica", owner, "protector", key, "reason", err.Error())
 				r.forwarder.markSuspect(owner)
 			}
@@ -96,7 +96,7 @@ func (r *reserver) askHolders(ctx context.Context, key types.NamespacedName, op 
 		if err != nil && ctx.Err() == nil {
 			r.forwarder.markSuspect(holder)
 		}
-		if err == nil && result.verdict.Outcome.Admitted() {
+		if err == nil && result.verdict.Outcome.Written() {
 			return result
 		}
 	}

@@ -79,6 +79,28 @@ func TestStormIsForwardedWithoutConflicts(t *testing.T) {
 	}
 }
 
+// A replica whose watch is late may have a protector from before its cell was counted and its floor known. It admits without a reservation then, and no
+// conflict of a write shows that it is late (simulation, 8000824).
+func TestWaiverOfALateReplicaIsNotTrusted(t *testing.T) {
+	late := numberedProtectors(1)[0]
+	late.Spec.MinAvailable, late.Status.Cells = v1alpha1.Pods(0), nil
+	full := memoryProtector("web-0", 100, 100)
+	full.Spec.Selector.MatchLabels["app"] = full.Name
+	full.Status.Cells[0].Aggregation.CountedSpec = quota.CountedSpec(&full.Spec)
+	d, other := newMemoryFixture(t, full), newMemoryFixture(t, late)
+	server := httptest.NewTLSServer(other.PeerHandler(nil))
+	defer server.Close()
+	f := newForwarder("core", Peers{Self: "self", Client: server.Client(), All: func() []string { return []string{server.Listener.Addr().String()} }}, nil)
+	own(f, types.NamespacedName{Namespace: "default", Name: "web-0"}, false)
+	d.core.reserver.forwarder = f
+	d.core.reserver.underWay.Add(forwardFrom) // as in a storm
+	pod := memoryPod("pod-0")
+	pod.Labels["app"] = full.Name
+	if decision := d.remove(t.Context(), pod); decision.Denial == nil {
+		t.Error("a removal without budget was admitted by a replica that does not know the floor")
+	}
+}
+
 // Replicas that disagree about the owner must not forward a removal back and forth.
 func TestForwardedRemovalIsNotForwardedInStorm(t *testing.T) {
 	d := newMemoryFixture(t, numberedProtectors(1)...)
