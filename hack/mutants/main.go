@@ -132,9 +132,6 @@ func run(ctx context.Context, out io.Writer, seeds int, proof, only string) erro
 		return err
 	}
 	mutants = slices.DeleteFunc(mutants, func(m mutant) bool { return len(selectProofs([]mutant{m}, proof)) == 0 })
-	if err := checkBaseline(ctx, selectProofs(mutants, proof), seeds); err != nil {
-		return err
-	}
 	caught, err := tryAll(ctx, out, mutants, seeds, proof)
 	if err != nil {
 		return err
@@ -158,6 +155,7 @@ func run(ctx context.Context, out io.Writer, seeds int, proof, only string) erro
 // mutant, or "" for a mutant that nothing caught or that could not be tried.
 func tryAll(ctx context.Context, out io.Writer, mutants []mutant, seeds int, proof string) ([]string, error) {
 	caught := make([]string, len(mutants))
+	baselines := &baselines{seeds: seeds, checks: map[string]func() error{}}
 	var mu sync.Mutex // guards out
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.NumCPU())
@@ -168,7 +166,7 @@ func tryAll(ctx context.Context, out io.Writer, mutants []mutant, seeds int, pro
 				return err
 			}
 			defer os.RemoveAll(folder)
-			by, err := m.try(ctx, folder, seeds, proof)
+			by, err := m.try(ctx, folder, seeds, proof, baselines)
 			if ctx.Err() != nil {
 				return err
 			}
@@ -176,7 +174,7 @@ func tryAll(ctx context.Context, out io.Writer, mutants []mutant, seeds int, pro
 			verdict := "caught"
 			switch {
 			case err != nil:
-				verdict = "NOT TRIED: " + err.Error() // try the others anyway, because a run takes an hour
+				verdict = "NOT TRIED: " + err.Error() // try the others anyway, because a run takes long
 			case by == "":
 				verdict = "SURVIVED"
 			}
@@ -220,14 +218,29 @@ func selectProofs(mutants []mutant, name string) []proof {
 	})
 }
 
-// checkBaseline returns an error if proofs fail without any fault. Such proofs would catch everything.
-func checkBaseline(ctx context.Context, proofs []proof, seeds int) error {
-	for _, p := range proofs {
-		if result := p.runTests(ctx, seeds); result.err != nil {
-			return fmt.Errorf("the %s fail without a mutant, so they prove nothing: %s", p.name, result.output)
-		}
+// baselines are the proofs without any fault. One that fails would catch everything. Each runs when a mutant first needs it, and once: most faults are caught
+// by the tests of their package, so that the long proofs run rarely. It is safe for concurrent use.
+type baselines struct {
+	seeds  int
+	mu     sync.Mutex
+	checks map[string]func() error
+}
+
+// check returns an error if a proof fails without a fault.
+func (b *baselines) check(ctx context.Context, p proof) error {
+	b.mu.Lock()
+	key := p.name + " of " + strings.Join(p.packages, " ")
+	if b.checks[key] == nil {
+		b.checks[key] = sync.OnceValue(func() error {
+			if result := p.runTests(ctx, b.seeds); result.err != nil {
+				return fmt.Errorf("the %s fail without a mutant, so they prove nothing: %s", p.name, result.output)
+			}
+			return nil
+		})
 	}
-	return nil
+	check := b.checks[key]
+	b.mu.Unlock()
+	return check()
 }
 
 func (p proof) runTests(ctx context.Context, seeds int, build ...string) outcome {
@@ -240,7 +253,7 @@ func (p proof) runTests(ctx context.Context, seeds int, build ...string) outcome
 }
 
 // try runs the proofs with the fault, and returns what caught it first; "" if nothing did.
-func (m mutant) try(ctx context.Context, folder string, seeds int, proof string) (by string, err error) {
+func (m mutant) try(ctx context.Context, folder string, seeds int, proof string, baselines *baselines) (by string, err error) {
 	overlay, err := m.overlay(folder)
 	if err != nil {
 		return "", err
@@ -254,7 +267,10 @@ func (m mutant) try(ctx context.Context, folder string, seeds int, proof string)
 			return "", fmt.Errorf("the %s timed out: %s", p.name, result.output)
 		}
 		if result.err != nil {
-			return p.name + ", " + result.failedTest(), ctx.Err()
+			if err := cmp.Or(ctx.Err(), baselines.check(ctx, p)); err != nil {
+				return "", err
+			}
+			return p.name + ", " + result.failedTest(), nil
 		}
 	}
 	return "", nil
