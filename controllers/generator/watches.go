@@ -93,12 +93,13 @@ func isDecreasePending(p *v1alpha1.PodProtector) bool {
 }
 
 // hasMetadataChanged reports whether a deletion began, or labels, annotations (which cached sources do not have) or finalizers changed. The
-// generation, which a change of the spec increments, is not sufficient: after a restore from a backup, a core assigns the same one again. A
-// resync, which repeats an object unchanged, also passes: it protects against an event that was handled wrongly.
+// generation, which a change of the spec increments, is not sufficient: after a restore from a backup, a core assigns the same one again, and a
+// deletion may begin again that the restore has undone. A resync, which repeats an object unchanged, also passes: it protects against an event that was
+// handled wrongly.
 func hasMetadataChanged(before, after client.Object) bool {
 	return before.GetUID() != after.GetUID() ||
 		before.GetGeneration() != after.GetGeneration() ||
-		(before.GetDeletionTimestamp() == nil) != (after.GetDeletionTimestamp() == nil) ||
+		!before.GetDeletionTimestamp().Equal(after.GetDeletionTimestamp()) ||
 		before.GetResourceVersion() == after.GetResourceVersion() ||
 		!maps.Equal(before.GetLabels(), after.GetLabels()) ||
 		!maps.Equal(before.GetAnnotations(), after.GetAnnotations()) ||

@@ -2,6 +2,7 @@ package generator
 
 import (
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -35,6 +36,15 @@ func TestDifferentSpecWithSameGenerationIsAChange(t *testing.T) {
 				t.Errorf("Update() = %v, want %v", got, tc.want)
 			}
 		})
+	}
+
+	again := metav1.NewTime(now.Add(time.Minute))
+	deletedAt := func(at *metav1.Time) func(*appsv1.Deployment) {
+		return func(d *appsv1.Deployment) { d.DeletionTimestamp = at }
+	}
+	restarted := event.TypedUpdateEvent[client.Object]{ObjectOld: deployment("7", 10, deletedAt(&now)), ObjectNew: deployment("8", 10, deletedAt(&again))}
+	if !sourceChangedPredicate().Update(restarted) {
+		t.Error("a deletion that began again after a restore is no change, want one (simulation, 8004083)")
 	}
 
 	protector := func(version string, floor int32) *v1alpha1.PodProtector {
