@@ -21,8 +21,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e"
 )
 
-// backoffDenials is the number of denials after which a ReplicaSet waits at least two seconds before it retries by itself.
-const backoffDenials = 9
+// backoffDenials is the number of denials after which a ReplicaSet waits five seconds before it retries by itself.
+const backoffDenials = 10
 
 // The ReplicaSet controller retries after 5 ms, 10 ms, and so on, up to 15 minutes.
 func TestControllerIsWokenWhenBudgetReturns(t *testing.T) {
