@@ -62,9 +62,6 @@ func (d *drainer) Reconcile(ctx context.Context, request reconcile.Request) (rec
 		return reconcile.Result{RequeueAfter: retryDelay}, nil // a reconciler works on it
 	}
 	defer d.shard.work.endRelease(j)
-	if wait := d.shard.work.timeUntilKnown(d.shard.hold.duration); wait > 0 {
-		return reconcile.Result{RequeueAfter: wait}, nil // the next shard could meet a write that has yet to take effect
-	}
 	object := d.object.DeepCopyObject().(client.Object) // of the same type
 	if err := d.client.Get(ctx, request.NamespacedName, object); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)

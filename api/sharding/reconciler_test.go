@@ -131,14 +131,13 @@ func TestDrainerReleasesObjects(t *testing.T) {
 		again   bool
 		failing bool
 	}{
-		"a drain request":                           {drainRequestedLabels(), func(*corev1.ConfigMap) {}, nil, true, false, false},
-		"a deleted object":                          {drainRequestedLabels(), setDeletionTimestamp, nil, true, false, false},
-		"not without a drain request":               {ownLabels(), func(*corev1.ConfigMap) {}, nil, false, false, false},
-		"not an object of another shard":            {map[string]string{"breakwater.dev/shard-r": "b", "breakwater.dev/drain-r": "true"}, func(*corev1.ConfigMap) {}, nil, false, false, false},
-		"an object after its reconcile":             {drainRequestedLabels(), func(*corev1.ConfigMap) {}, func(d *harness) { d.shard.work.begin(job{kind: configMapKind(), key: request().NamespacedName}) }, false, true, false},
-		"an object when every write has an outcome": {drainRequestedLabels(), func(*corev1.ConfigMap) {}, func(d *harness) { d.shard.work.write()(true) }, false, true, false},
-		"nothing when the Lease is not held":        {drainRequestedLabels(), func(*corev1.ConfigMap) {}, func(d *harness) { d.shard.hold.end(errTaken) }, false, false, true},
-		"a changed object, later":                   {drainRequestedLabels(), func(*corev1.ConfigMap) {}, func(d *harness) { d.drainer.client = d.shard.Client(staleClient{d.client}) }, false, true, false},
+		"a drain request":                    {drainRequestedLabels(), func(*corev1.ConfigMap) {}, nil, true, false, false},
+		"a deleted object":                   {drainRequestedLabels(), setDeletionTimestamp, nil, true, false, false},
+		"not without a drain request":        {ownLabels(), func(*corev1.ConfigMap) {}, nil, false, false, false},
+		"not an object of another shard":     {map[string]string{"breakwater.dev/shard-r": "b", "breakwater.dev/drain-r": "true"}, func(*corev1.ConfigMap) {}, nil, false, false, false},
+		"an object after its reconcile":      {drainRequestedLabels(), func(*corev1.ConfigMap) {}, func(d *harness) { d.shard.work.begin(job{kind: configMapKind(), key: request().NamespacedName}) }, false, true, false},
+		"nothing when the Lease is not held": {drainRequestedLabels(), func(*corev1.ConfigMap) {}, func(d *harness) { d.shard.hold.end(errTaken) }, false, false, true},
+		"a changed object, later":            {drainRequestedLabels(), func(*corev1.ConfigMap) {}, func(d *harness) { d.drainer.client = d.shard.Client(staleClient{d.client}) }, false, true, false},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			d := newHarness(t, of.labels, of.object)

@@ -119,23 +119,8 @@ func (w *work) pendingError(window time.Duration) error {
 	if len(w.jobs)+w.writes > 0 {
 		return fmt.Errorf("objects that are being reconciled: %d; writes in progress: %d", len(w.jobs), w.writes)
 	}
-	if w.untilKnown(window) > 0 {
+	if !w.lastUnknownWrite.IsZero() && elapsed(w.lastUnknownWrite, time.Now()) < window {
 		return fmt.Errorf("a write ended less than %s ago without a known outcome, and may still take effect", window)
 	}
 	return nil
-}
-
-// timeUntilKnown returns after how long no write can take effect any more that ended within the window without a known outcome.
-func (w *work) timeUntilKnown(window time.Duration) time.Duration {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.untilKnown(window)
-}
-
-// untilKnown is timeUntilKnown. mu is held.
-func (w *work) untilKnown(window time.Duration) time.Duration {
-	if w.lastUnknownWrite.IsZero() {
-		return 0
-	}
-	return max(window-elapsed(w.lastUnknownWrite, time.Now()), 0)
 }

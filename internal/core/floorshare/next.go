@@ -1,5 +1,7 @@
 package floorshare
 
+import "slices"
+
 // Kind is what a step does. The comments name its writes, in their order: see the package's documentation.
 type Kind string
 
@@ -174,10 +176,13 @@ func (p *Protector) spare(c Cell) int {
 
 // balanced returns by how much the cell raises its share because its part of the budget is much larger than that of other cells, in proportion
 // to their pods. Otherwise some cell could have no budget left in an outage. It does nothing while any cell wants budget, and tolerates an
-// eighth of the budget, so that shares do not follow each pod.
+// eighth of the budget, so that shares do not follow each pod, unless a cell has none.
 func (p *Protector) balanced(own Cell, local Local) int {
 	slack := p.sum(Cell.Slack)
 	more, tolerated := p.target(own)-own.Floor, max(divideUp(slack, 8), 1)
+	if slices.ContainsFunc(p.Cells, func(c Cell) bool { return c.Shared && c.Slack() == 0 && c.Floor > p.target(c) }) {
+		tolerated = 0
+	}
 	if p.sum(Cell.wants) > 0 || p.surplus() > 0 || more <= tolerated {
 		return 0
 	}

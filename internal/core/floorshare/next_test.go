@@ -108,6 +108,19 @@ func TestGivingCellKeepsBudgetForAnOutage(t *testing.T) {
 	}
 }
 
+// A cell without budget gets some although the shares are nearly balanced: the difference of one pod is its whole budget.
+func TestBalanceLeavesNoCellWithoutBudget(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) { // once would do: settled reports to rapid
+		p := &floorshare.Protector{Floor: 4, Cells: []floorshare.Cell{
+			{Name: "0", Shared: true, Floor: 2, Available: 2}, {Name: "1", Shared: true, Floor: 2, Available: 10},
+		}}
+		locals := []floorshare.Local{{Exists: true, Floor: 2, Available: 2}, {Exists: true, Floor: 2, Available: 10}}
+		if p, _ = settled(t, p, locals); p.Cells[0].Slack() == 0 {
+			t.Errorf("a cell with two pods has no budget beside one with %d: %+v", p.Cells[1].Slack(), p.Cells)
+		}
+	})
+}
+
 func allShared(p *floorshare.Protector) bool {
 	for _, c := range p.Cells {
 		if !c.Shared {
