@@ -419,7 +419,7 @@ func TestReplicaAsksTheHolderOfTheLastUnits(t *testing.T) {
 		access := other.core.States.protectors
 		other.client, access.Cache, access.Live, access.Writer = e.client, e.client, e.client, e.client
 		defer other.core.States.LostQueue.ShutDown()
-		connectReplicas(map[string]*memoryFixture{"first": e.memoryFixture, "second": other})
+		connectReplicas(map[string]*memoryFixture{"first": e.memoryFixture, "second": other}, func(string) {})
 		e.core.reserver.escrows.isOwner = func(types.NamespacedName) bool { return true } // it was until a moment ago
 		e.core.reserver.enqueueAll(e.T, 8)
 		held := quota.Escrowed(e.history())
@@ -449,7 +449,7 @@ func TestOneReplicaReservesInAdvance(t *testing.T) {
 				other.client, access.Cache, access.Live, access.Writer = e.client, e.client, e.client, e.client
 				defer other.core.States.LostQueue.ShutDown()
 				owner, asking := e.memoryFixture, other
-				connectReplicas(map[string]*memoryFixture{"first": e.memoryFixture, "second": other})
+				connectReplicas(map[string]*memoryFixture{"first": e.memoryFixture, "second": other}, func(string) {})
 				if e.core.reserver.forwarder.ownerOf(escrowTestProtector) != "" {
 					owner, asking = asking, owner
 				}
@@ -482,13 +482,14 @@ func TestOneReplicaReservesInAdvance(t *testing.T) {
 	}
 }
 
-// connectReplicas lets replicas forward to each other.
-func connectReplicas(replicas map[string]*memoryFixture) {
+// connectReplicas lets replicas forward to each other. called is called with the name of a replica for each request to it.
+func connectReplicas(replicas map[string]*memoryFixture, called func(replica string)) {
 	handlers, names := map[string]http.Handler{}, slices.Sorted(maps.Keys(replicas))
 	for name, d := range replicas {
 		handlers[name] = d.PeerHandler(nil)
 	}
 	call := roundTripper(func(r *http.Request) (*http.Response, error) {
+		called(r.URL.Host)
 		recorder := httptest.NewRecorder()
 		handlers[r.URL.Host].ServeHTTP(recorder, r)
 		return recorder.Result(), nil

@@ -53,8 +53,8 @@ func (r *reserver) reserve(ctx context.Context, key types.NamespacedName, op his
 	}
 	r.underWay.Add(1)
 	defer r.underWay.Add(-1)
-	if r.forwarder != nil && (r.isContended(key) || r.ownerAdmitsAtOnce(ctx, key, op)) {
-		if owner := r.forwarder.ownerOf(key); owner != "" {
+	if r.forwarder != nil {
+		if owner := r.forwarder.ownerOf(key); owner != "" && (r.isContended(key) || r.ownerAdmitsAtOnce(ctx, key, op)) {
 			result, err := r.forwarder.reserve(ctx, owner, key, op)
 			r.metrics.forwarded.WithLabelValues(r.core, forwardResult(err)).Inc()
 			if err == nil && result.verdict.Outcome != quota.Waived { // without a write, only the newest state that is known here tells that none is needed

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -140,7 +139,7 @@ func (r *stormRun) connect() {
 		p.Status.Cells[0].Aggregation.CountedSpec, p.Status.Cells[0].Aggregation.KnowsEscrows = quota.CountedSpec(&p.Spec), true
 		protectors[i] = p
 	}
-	handlers, names := map[string]http.Handler{}, []string{}
+	replicas := map[string]*memoryFixture{}
 	for i := range r.replicas {
 		d := newMemoryFixture(r, protectors...)
 		if i > 0 {
@@ -155,20 +154,10 @@ func (r *stormRun) connect() {
 			d.core.reserver.distance.record(r.roundTrip+farCoreWrite, time.Now())
 		}
 		r.webhooks = append(r.webhooks, d)
-		names = append(names, fmt.Sprint("replica-", i))
-		handlers[names[i]] = d.PeerHandler(nil)
+		replicas[fmt.Sprint("replica-", i)] = d
 	}
 	r.webhooks[0].setFault(r.write)
-	handOver := roundTripper(func(request *http.Request) (*http.Response, error) {
-		r.cpu.run(request.URL.Host, handOverCost)
-		recorder := httptest.NewRecorder()
-		handlers[request.URL.Host].ServeHTTP(recorder, request)
-		return recorder.Result(), nil
-	})
-	for i, d := range r.webhooks {
-		peers := Peers{Self: names[i], All: func() []string { return names }, Client: &http.Client{Transport: handOver}}
-		d.core.forwardTo(newForwarder("core", peers, nil))
-	}
+	connectReplicas(replicas, func(replica string) { r.cpu.run(replica, handOverCost) })
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)
