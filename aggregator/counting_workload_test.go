@@ -442,7 +442,7 @@ func TestOwnerOfClusterScope(t *testing.T) {
 	typha := l.built(&appsv1.Deployment{ObjectMeta: named("typha")}, 5, nil, l.operand("Installation", fields{}, nil, nil))
 	l.pods("typha", 5, nil, l.built(&appsv1.ReplicaSet{ObjectMeta: named("typha-1")}, 5, nil, typha))
 	l.createProtector(oneMissing)
-	l.run("a")
+	stop := l.run("a")
 	l.wantFloor(4, 5)
 	l.scale(typha, 2)
 	l.wantFloor(1, 2)
@@ -457,6 +457,8 @@ func TestOwnerOfClusterScope(t *testing.T) {
 	if p := l.wantFloor(1, 2); len(deletedWorkloads(p)) != 0 {
 		t.Errorf("deleted workloads %+v, want none", deletedWorkloads(p))
 	}
+
+	stop() // it would count the pods of the other protector too
 
 	// A workload of cluster scope is watched at cluster scope.
 	other := newFixture(t)

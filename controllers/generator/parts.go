@@ -13,8 +13,8 @@ import (
 
 // Losses are protectors that vanished without having been released.
 type Losses interface {
-	// Record records that a protector no longer exists, by its last state.
-	Record(last *v1alpha1.PodProtector)
+	// Record records that a protector no longer exists, by its last state. isUnwatched is set if a list has shown that after its watch was interrupted.
+	Record(last *v1alpha1.PodProtector, isUnwatched bool)
 	// Has reports whether a protector is about to be recreated.
 	Has(key types.NamespacedName) bool
 	// Find returns the last state of a protector that is about to be recreated and for which is returns true.

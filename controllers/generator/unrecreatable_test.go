@@ -21,7 +21,7 @@ type fakeLosses struct {
 	lookups int
 }
 
-func (l *fakeLosses) Record(*v1alpha1.PodProtector) {}
+func (l *fakeLosses) Record(*v1alpha1.PodProtector, bool) {}
 
 func (l *fakeLosses) Has(types.NamespacedName) bool { return false }
 

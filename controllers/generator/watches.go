@@ -73,7 +73,7 @@ func protectorChangedPredicate(losses Losses) predicate.TypedPredicate[*v1alpha1
 	return predicate.TypedFuncs[*v1alpha1.PodProtector]{
 		DeleteFunc: func(e event.TypedDeleteEvent[*v1alpha1.PodProtector]) bool {
 			if losses != nil { // rule 10
-				losses.Record(e.Object)
+				losses.Record(e.Object, e.DeleteStateUnknown)
 			}
 			return true
 		},

@@ -31,13 +31,13 @@ type loss struct {
 // NewLosses returns an empty set of losses.
 func NewLosses() *Losses { return &Losses{all: map[types.NamespacedName]loss{}} }
 
-// Record records that a protector no longer exists, by its last observed state.
-func (l *Losses) Record(last *v1alpha1.PodProtector) {
+// Record records that a protector no longer exists, by its last observed state. isUnwatched is set if a list has shown that after its watch was interrupted.
+func (l *Losses) Record(last *v1alpha1.PodProtector, isUnwatched bool) {
 	key := client.ObjectKeyFromObject(last)
 	l.mu.Lock()
 	before, exists := l.all[key]
 	isRecreated := exists && string(before.last.UID) == last.Annotations[v1alpha1.AnnotationRestored]
-	if !clusters.WasLost(last) {
+	if isLost := clusters.WasLost(last) || isUnwatched && clusters.MayBeLost(last); !isLost {
 		if isRecreated {
 			delete(l.all, key) // it was released
 		}
@@ -140,16 +140,17 @@ func (l *Losses) handler() toolscache.ResourceEventHandler {
 		UpdateFunc: func(old, obj any) {
 			before, ok := old.(*v1alpha1.PodProtector)
 			if after, okAfter := obj.(*v1alpha1.PodProtector); ok && okAfter && before.UID != after.UID {
-				l.Record(before)
+				l.Record(before, true)
 			}
 			observe(obj)
 		},
 		DeleteFunc: func(obj any) {
-			if tombstone, unwatched := obj.(toolscache.DeletedFinalStateUnknown); unwatched {
+			tombstone, isUnwatched := obj.(toolscache.DeletedFinalStateUnknown)
+			if isUnwatched {
 				obj = tombstone.Obj
 			}
 			if p, ok := obj.(*v1alpha1.PodProtector); ok {
-				l.Record(p)
+				l.Record(p, isUnwatched)
 			}
 		},
 	}

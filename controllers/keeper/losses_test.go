@@ -91,6 +91,23 @@ func TestProtectorReleasedWhileUnwatchedIsNotRecreated(t *testing.T) {
 	}
 }
 
+// A core may be restored to a state before the deletion that the watch has shown, and lose the protector before the watch continues (simulation, 7002262).
+func TestTerminatingProtectorThatVanishedUnwatchedIsRecreatedUnlessItWasReleased(t *testing.T) {
+	terminating := newHeldProtector("a", func(p *v1alpha1.PodProtector) { now := metav1.Now(); p.DeletionTimestamp = &now })
+	for _, released := range []bool{false, true} {
+		r := newReconciler(t)
+		if released {
+			if err := clusters.RecordRelease(t.Context(), r.Client, terminating, Name); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.Losses.handler().OnDelete(toolscache.DeletedFinalStateUnknown{Obj: terminating})
+		if p := r.reconcileAndGet(t); (p == nil) != released || p != nil && p.DeletionTimestamp != nil {
+			t.Errorf("released %v: got %+v, want it recreated unless it was released", released, p)
+		}
+	}
+}
+
 func TestProtectorCreatedByAnotherClientIsNotChanged(t *testing.T) {
 	r := newReconciler(t, newHeldProtector("b"))
 	r.Losses.handler().OnDelete(newHeldProtector("a"))
@@ -228,14 +245,14 @@ func TestRecreatedProtectorKeepsPendingRelease(t *testing.T) {
 	} {
 		t.Run(claim, func(t *testing.T) {
 			r := newReconciler(t)
-			r.Losses.Record(vanished)
+			r.Losses.Record(vanished, false)
 			p := r.reconcileAndGet(t)
 			for i := range c.ends {
 				p.UID = types.UID(fmt.Sprint("recreated-", i)) // the API server of this test assigns no UID
 				r = newReconciler(t, p)
 				if c.lost {
 					r = newReconciler(t)
-					r.Losses.Record(p)
+					r.Losses.Record(p, false)
 					p = r.reconcileAndGet(t)
 				}
 			}
@@ -262,7 +279,7 @@ func TestRecreatedProtectorDropsWithdrawnDecrease(t *testing.T) {
 	r := newReconciler(t)
 	r.Losses.Record(newHeldProtector("a", func(p *v1alpha1.PodProtector) {
 		p.Annotations = map[string]string{v1alpha1.AnnotationRestoredDecrease: string(record)}
-	}))
+	}), false)
 	p := newReconciler(t, r.reconcileAndGet(t)).reconcileAndGet(t)
 	if quota.IsRestorePending(p) || meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionDecreasePending) != nil {
 		t.Errorf("got the conditions %+v, want nothing pending", p.Status.Conditions)
@@ -272,12 +289,12 @@ func TestRecreatedProtectorDropsWithdrawnDecrease(t *testing.T) {
 // A recreated protector that has its status vanishes too, before the keeper has forgotten the first loss. It has reservations that the first one lacks.
 func TestSecondLossHasTheStateOfTheRecreatedProtector(t *testing.T) {
 	losses := NewLosses()
-	losses.Record(newHeldProtector("a"))
-	losses.Record(newRecreatedProtector("b", metav1.ConditionTrue))
+	losses.Record(newHeldProtector("a"), false)
+	losses.Record(newRecreatedProtector("b", metav1.ConditionTrue), false)
 	if lost, _ := losses.get(client.ObjectKeyFromObject(newHeldProtector(""))); lost.last.UID != "b" {
 		t.Errorf("the remembered state is that of protector %q, want that of b, which is later", lost.last.UID)
 	}
-	losses.Record(newRecreatedProtector("c", metav1.ConditionFalse, "b"))
+	losses.Record(newRecreatedProtector("c", metav1.ConditionFalse, "b"), false)
 	if lost, _ := losses.get(client.ObjectKeyFromObject(newHeldProtector(""))); lost.last.UID != "b" || lost.vanished.UID != "c" {
 		t.Errorf("the remembered state is that of protector %q, want that of b: c had no status yet", lost.last.UID)
 	}
@@ -305,7 +322,7 @@ func TestLossDuringReconciliationIsKept(t *testing.T) {
 	} {
 		t.Run(claim, func(t *testing.T) {
 			r := newReconciler(t, c.existing)
-			r.Losses.Record(newHeldProtector("a"))
+			r.Losses.Record(newHeldProtector("a"), false)
 			r.Losses.handler().OnAdd(c.existing, false)
 			vanish := func() { r.Losses.handler().OnDelete(toolscache.DeletedFinalStateUnknown{Obj: c.vanished}) }
 			read := func(ctx context.Context, w client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {

@@ -15,12 +15,17 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// WasLost reports whether a protector that no longer exists was lost rather than released. last is the last state of it that was observed.
+// WasLost reports whether a protector whose deletion a watch has shown was lost rather than released. last is its last state.
 // The API server does not delete an object that has a finalizer. The deleted object that it shows is the state before the last finalizer
 // was removed. Only a requested deletion (the deletionTimestamp) therefore distinguishes a release from a loss.
 func WasLost(last *v1alpha1.PodProtector) bool {
 	return last != nil && last.DeletionTimestamp == nil && IsHeld(last)
 }
+
+// MayBeLost reports whether a protector may have been lost that a list no longer has, after its watch was interrupted. last is the last state that was
+// observed. Meanwhile the core may have been restored to a state before a deletion that last shows, so only the record of its release tells
+// (WasReleased).
+func MayBeLost(last *v1alpha1.PodProtector) bool { return last != nil && IsHeld(last) }
 
 // IsHeld reports whether a protector has a finalizer of Breakwater.
 func IsHeld(p *v1alpha1.PodProtector) bool {

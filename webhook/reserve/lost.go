@@ -18,7 +18,7 @@ import (
 func (s *States) lastLost(key types.NamespacedName) *v1alpha1.PodProtector {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	if k, ok := s.byName[key]; ok && clusters.WasLost(k.last) {
+	if k, ok := s.byName[key]; ok && (k.lost || clusters.WasLost(k.last)) {
 		return k.last
 	}
 	return nil
@@ -27,12 +27,13 @@ func (s *States) lastLost(key types.NamespacedName) *v1alpha1.PodProtector {
 // HandleDelete records that a protector no longer exists. deleted is its last state or, if the watch was interrupted, the last
 // state seen.
 func (s *States) HandleDelete(deleted any) {
-	obj := deleted
-	if tombstone, unwatched := obj.(toolscache.DeletedFinalStateUnknown); unwatched {
-		obj = tombstone.Obj
+	last, _ := deleted.(*v1alpha1.PodProtector)
+	isLost := clusters.WasLost(last)
+	if tombstone, unwatched := deleted.(toolscache.DeletedFinalStateUnknown); unwatched {
+		last, _ = tombstone.Obj.(*v1alpha1.PodProtector)
+		isLost = clusters.MayBeLost(last) // until recheckOneLost has read the record of its release
 	}
-	last, _ := obj.(*v1alpha1.PodProtector)
-	if clusters.WasLost(last) {
+	if isLost {
 		s.markLost(last)
 		return
 	}

@@ -125,10 +125,15 @@ func TestReleasedProtectorDeniesNothing(t *testing.T) {
 
 // After an interruption, a watch shows only that a protector no longer exists.
 func TestInterruptedWatchChecksForRelease(t *testing.T) {
-	for _, released := range []bool{false, true} {
+	for _, c := range []struct{ isTerminating, released bool }{{false, false}, {false, true}, {true, false}, {true, true}} {
 		d := newMemoryFixture(t, held(memoryProtector("web", 1, 5)))
 		last := d.deleteProtector(t, "web")
-		if released {
+		if c.isTerminating { // perhaps only in the lost history of a core that was restored
+			now := metav1.Now()
+			last.DeletionTimestamp = &now
+			d.core.States.Set(last)
+		}
+		if c.released {
 			if err := clusters.RecordRelease(t.Context(), d.client, last, "keeper"); err != nil {
 				t.Fatal(err)
 			}
@@ -144,7 +149,7 @@ func TestInterruptedWatchChecksForRelease(t *testing.T) {
 		d.core.States.LostQueue.ShutDownWithDrain() // waits until it has been checked
 		cancel()
 		<-asked
-		if released {
+		if c.released {
 			d.wantUnprotected(t)
 		} else {
 			d.wantLost(t)
