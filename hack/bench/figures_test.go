@@ -46,7 +46,7 @@ func TestReport(t *testing.T) {
 		"protected_over_unprotected", "core_writes_per_admission", "added_p99_ms", "index_ns_200k", "index_allocs_200k",
 		"aggregator_mib_100k_pods", "status_kib_10k_reservations", "federation_up_s",
 		"ring_max_over_mean", "ring_moved_on_add", "sharding_speedup_5", "sharder_mib_1k", "sharder_mib_50k", "sharder_whole_ms_50k", "sharder_light_ms_1k",
-		"aggregator_write_all_s", "cold_ratio", "cold_400_ratio", "many_ratio", "many_free_counter_ratio", "status_write_cpu_ms_0", "status_write_cpu_ms_20", "status_write_cpu_ms_100",
+		"aggregator_write_all_s", "cold_ratio", "cold_400_ratio", "many_ratio", "many_free_counter_ratio", "ledger_write_over_status_write", "status_write_cpu_ms_0", "status_write_cpu_ms_20", "status_write_cpu_ms_100",
 		"uncontended_p99_over_write", "refused_ratio", "wan_50ms_p50_over_rtt", "spread_reviews_per_s", "soak_growth_pct",
 		"sharder_light_ms_50k", "assign_added_p99_ms", "podcreate_added_p99_ms", "podcreate_ratio",
 	} {

@@ -37,6 +37,7 @@ func suites() []suite {
 		{name: "virtual", arguments: []string{"-bench=^BenchmarkVirtualStorm$", "-benchtime=1x", "./webhook/reserve"}},
 		{name: "federation", arguments: []string{"-benchtime=3x", "./e2e/harness/federation/local"}},
 		{name: "api", arguments: []string{"-bench=^BenchmarkStatusWrite$/^as=", "-benchtime=300x", "-count=3", "./internal/apitest/v1alpha1"}},
+		{name: "ledger", arguments: []string{"-bench=^BenchmarkLedgerWrite$", "-benchtime=1x", "./internal/apitest/v1alpha1"}},
 		{name: "replicas", arguments: []string{"-bench=^BenchmarkReplicas$/^replicas=[13]($|#)", "-benchtime=3000x", "./webhook", "-args", "-rounds=5"}},
 		{name: "webhook", arguments: []string{"-bench=^BenchmarkWebhook$/./^protectors=10000$", "-benchtime=3000x", "-count=3", "./webhook"}},
 		{name: "e2e", arguments: []string{"-skip=^BenchmarkFarCore$", "-benchtime=1x", "-count=5", "./e2e"}},

@@ -68,6 +68,22 @@ func TestStaleReplicaChargesCountedPod(t *testing.T) {
 	}
 }
 
+// Spec and reservations share a version: the reservation of a replica whose watch is frozen conflicts with a raised floor.
+func TestRaisedFloorBindsAReplicaWhoseWatchIsFrozen(t *testing.T) {
+	raised, before := countedAt(3, time.Now()), countedAt(3, time.Now())
+	raised.Spec.MinAvailable = v1alpha1.Pods(3)
+	for claim, c := range map[string]struct {
+		stored *v1alpha1.PodProtector
+		want   removal.VerdictReason
+	}{"a raised floor": {raised, "NoBudget"}, "the same floor": {before, "Reserved"}} {
+		d := newMemoryFixture(t, c.stored)
+		d.access.Cache = staleCache{d.client, before}
+		if answer := d.remove(t.Context(), memoryPod("web-0")); answer.Verdict != c.want {
+			t.Errorf("%s: verdict %s, want %s: %+v", claim, answer.Verdict, c.want, answer.Status)
+		}
+	}
+}
+
 // Only the core can answer whether a young pod is counted.
 func TestRecentlyReadyPodIsDeniedWhileCoreIsUnreachable(t *testing.T) {
 	ready := time.Now().Add(-time.Second)
