@@ -1,6 +1,7 @@
 // Command mutants puts one fault at a time into the safety rules and reports whether the proofs catch it: first the property
 // tests, then the simulation. The tests of the simulation's judge catch faults in the judge. Sources are not modified; Go applies
-// the fault as an overlay during the build. What caught which fault is written to mutants-report/table.md.
+// the fault as an overlay during the build. What caught which fault is written to mutants-report/table.md, and to hack/mutants/caught.yaml:
+// the next run tries that first, and needs a few seconds for most faults.
 package main
 
 import (
@@ -35,6 +36,8 @@ type mutant struct {
 	File    string `json:"file"`
 	Find    string `json:"find"`
 	Replace string `json:"replace"`
+	// caughtBy is the proof that caught it last, and the test or the seed; empty if none did.
+	caughtBy string
 }
 
 // judgeRule is the rule of mutants in the judge. All other mutants are in the product.
@@ -53,6 +56,8 @@ type proof struct {
 	name     string
 	packages []string
 	run      string
+	// seed is the one seed of a simulation that is played; empty for all.
+	seed string
 }
 
 // isFor reports whether the proof may catch a mutant. The rules of shares, S1 to S6, have proofs of their own. Only the simulation of owners has
@@ -83,14 +88,14 @@ func proofs() []proof {
 			"./internal/core/brake", "./controllers/brake", "./controllers/keeper", "./controllers/generator", "./controllers/inventory", "./controllers/topology",
 			"./internal/core/removal", "./internal/core/podhold", "./internal/nodeguard", "./internal/core/succession", "./internal/core/workload",
 			"./api/sharding",
-		}, anyOf(propertiesList)},
-		{judgeTests, []string{"./e2e/harness/simulation/judge"}, "^TestTheJudge"},
-		{"simulation", []string{"./e2e/harness/simulation"}, "^TestSeeds$"},
-		{ownerSimulation, []string{"./e2e/harness/simulation"}, "^TestOwnerSeeds$"},
-		{"simulation of escrows", []string{"./e2e/harness/simulation"}, "^TestEscrowSeeds$"},
-		{"simulation of shards", []string{"./e2e/harness/simulation"}, "^TestSharedSeeds$"},
-		{"corpus", []string{"./e2e/harness/simulation"}, "^TestCorpus$"},
-		{"properties at length", []string{"./aggregator", "-rapid.checks=40000"}, "^TestSettlementKeepsReservationsInFlight$"},
+		}, anyOf(propertiesList), ""},
+		{judgeTests, []string{"./e2e/harness/simulation/judge"}, "^TestTheJudge", ""},
+		{"simulation", []string{"./e2e/harness/simulation"}, "^TestSeeds$", ""},
+		{ownerSimulation, []string{"./e2e/harness/simulation"}, "^TestOwnerSeeds$", ""},
+		{"simulation of escrows", []string{"./e2e/harness/simulation"}, "^TestEscrowSeeds$", ""},
+		{"simulation of shards", []string{"./e2e/harness/simulation"}, "^TestSharedSeeds$", ""},
+		{"corpus", []string{"./e2e/harness/simulation"}, "^TestCorpus$", ""},
+		{"properties at length", []string{"./aggregator", "-rapid.checks=40000"}, "^TestSettlementKeepsReservationsInFlight$", ""},
 	}...)
 }
 
@@ -105,8 +110,8 @@ func shareProofs() []proof {
 		{"properties of shares", []string{
 			"./internal/core/floorshare", "./internal/core/quota", "./internal/core/removal", "./internal/core/rootguard", "./aggregator", "./aggregator/shares",
 			"./webhook/reserve", "./webhook/review",
-		}, anyOf(propertiesOfSharesList)},
-		{"simulation of shares", []string{"./e2e/harness/simulation"}, "^TestShareSeeds$"},
+		}, anyOf(propertiesOfSharesList), ""},
+		{"simulation of shares", []string{"./e2e/harness/simulation"}, "^TestShareSeeds$", ""},
 	}
 }
 
@@ -136,7 +141,7 @@ func run(ctx context.Context, out io.Writer, seeds int, proof, only string) erro
 	if err != nil {
 		return err
 	}
-	if err := writeTable(tableFile, mutants, caught); err != nil {
+	if err := errors.Join(writeTable(tableFile, mutants, caught), recordCaught(mutants, caught)); err != nil {
 		return err
 	}
 	survived := 0
@@ -202,8 +207,13 @@ func load(file, only string) ([]mutant, error) {
 	if err != nil {
 		return nil, err
 	}
+	before, err := readCaught()
+	if err != nil {
+		return nil, err
+	}
 	var selected []mutant
 	for _, m := range list.Mutants {
+		m.caughtBy = before[m.Name]
 		if pattern.MatchString(m.Name) {
 			selected = append(selected, m)
 		}
@@ -246,7 +256,10 @@ func (b *baselines) check(ctx context.Context, p proof) error {
 func (p proof) runTests(ctx context.Context, seeds int, build ...string) outcome {
 	arguments := append([]string{"test", "-count=1", "-failfast", "-vet=off", "-timeout=14m", "-run", p.run}, build...)
 	arguments = append(arguments, p.packages...)
-	if strings.HasPrefix(p.name, "simulation") {
+	switch {
+	case p.seed != "":
+		arguments = append(arguments, "-quick", "-seeds", "6", "-from", p.seed)
+	case strings.HasPrefix(p.name, "simulation"):
 		arguments = append(arguments, "-quick", "-seeds", strconv.Itoa(seeds))
 	}
 	return command(ctx, arguments...)
@@ -258,7 +271,8 @@ func (m mutant) try(ctx context.Context, folder string, seeds int, proof string,
 	if err != nil {
 		return "", err
 	}
-	for _, p := range m.ownPackageFirst(selectProofs([]mutant{m}, proof)) {
+	all := selectProofs([]mutant{m}, proof)
+	for _, p := range append(m.lastProof(all), m.ownPackageFirst(all)...) {
 		result := p.runTests(ctx, seeds, "-overlay", overlay)
 		if strings.Contains(result.output, "[build failed]") {
 			return "", fmt.Errorf("its tests do not build: %s", result.output)
@@ -267,7 +281,7 @@ func (m mutant) try(ctx context.Context, folder string, seeds int, proof string,
 			return "", fmt.Errorf("the %s timed out: %s", p.name, result.output)
 		}
 		if result.err != nil {
-			if err := cmp.Or(ctx.Err(), baselines.check(ctx, p)); err != nil {
+			if err := cmp.Or(ctx.Err(), baselines.check(ctx, p.whole(all))); err != nil {
 				return "", err
 			}
 			return p.name + ", " + result.failedTest(), nil
@@ -282,10 +296,39 @@ func (m mutant) ownPackageFirst(all []proof) []proof {
 	own := "./" + filepath.ToSlash(filepath.Dir(m.File))
 	for _, p := range all {
 		if len(p.packages) > 1 && slices.Contains(p.packages, own) {
-			return append([]proof{{p.name, []string{own}, p.run}}, all...)
+			return append([]proof{{p.name, []string{own}, p.run, ""}}, all...)
 		}
 	}
 	return all
+}
+
+// lastProof returns the part of a proof that caught the mutant last: one test, or one seed. It returns none if there is no such part any more.
+func (m mutant) lastProof(all []proof) []proof {
+	name, what, _ := strings.Cut(m.caughtBy, ", ")
+	i := slices.IndexFunc(all, func(p proof) bool { return p.name == name })
+	if i < 0 {
+		return nil
+	}
+	p := all[i]
+	if seed, isSeed := strings.CutPrefix(what, "seed "); isSeed {
+		p.seed = seed
+		return []proof{p}
+	}
+	for _, folder := range p.packages {
+		files, _ := filepath.Glob(folder + "/*_test.go") // the pattern is valid
+		for _, file := range files {
+			if text, err := os.ReadFile(file); err == nil && strings.Contains(string(text), "\nfunc "+what+"(") {
+				return []proof{{p.name, []string{folder}, "^" + what + "$", ""}}
+			}
+		}
+	}
+	return nil
+}
+
+// whole returns the proof of which p is a part: in the same package, and with all its tests or seeds. One check without a fault serves all mutants then.
+func (p proof) whole(all []proof) proof {
+	i := slices.IndexFunc(all, func(other proof) bool { return other.name == p.name })
+	return proof{p.name, p.packages, all[i].run, ""}
 }
 
 // overlay writes the changed file, and the overlay file for Go.
@@ -345,7 +388,44 @@ func (o outcome) failedTest() string {
 const (
 	mutantsFile = "hack/mutants/mutants.yaml"
 	tableFile   = "mutants-report/table.md"
+	caughtFile  = "hack/mutants/caught.yaml"
 )
+
+// readCaught returns what caught each mutant last, by its name.
+func readCaught() (before map[string]string, err error) {
+	raw, err := os.ReadFile(caughtFile)
+	if err != nil {
+		return nil, err
+	}
+	if err := yaml.UnmarshalStrict(raw, &before); err != nil {
+		return nil, fmt.Errorf("%s: %w", caughtFile, err)
+	}
+	return before, nil
+}
+
+// recordCaught records what caught these mutants. It keeps what is recorded of others that exist.
+func recordCaught(mutants []mutant, caught []string) error {
+	all, err := load(mutantsFile, "")
+	if err != nil {
+		return err
+	}
+	now := map[string]string{}
+	for _, m := range all {
+		if m.caughtBy != "" {
+			now[m.Name] = m.caughtBy
+		}
+	}
+	for i, m := range mutants {
+		if caught[i] != "" {
+			now[m.Name] = caught[i]
+		}
+	}
+	raw, err := yaml.Marshal(now)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(caughtFile, raw, 0o600)
+}
 
 // writeTable writes a file with what caught which mutant, in the order of the mutants.
 func writeTable(file string, mutants []mutant, caught []string) error {
