@@ -32,6 +32,8 @@ type benchFixture struct {
 	namespace string
 	cell      storm.Cell
 	pods      []string
+	// stall is the longest time without an answer in removeAll.
+	stall time.Duration
 }
 
 // newBenchFixture creates the pods of a run, and a protector unless the webhook shall review them without one.
@@ -165,8 +167,10 @@ func (n *benchFixture) removeAll(clients int) (durations []time.Duration, total 
 	n.Helper()
 	var failed error
 	began := time.Now()
+	last := began
 	n.deleteEach(clients, func(took time.Duration, err error) (more bool) {
 		durations, failed = append(durations, took), firstOf(failed, err)
+		n.stall, last = max(n.stall, time.Since(last)), time.Now()
 		return true
 	})
 	n.noError(failed)
@@ -275,7 +279,7 @@ func alternate(runs []string, do func(run string)) {
 // shorter one, a single garbage collection of an API server would decide the result.
 func BenchmarkStorm(b *testing.B) {
 	const clients, pods = 64, 2000
-	u, writes := usage{}, 0
+	u, writes, stall := usage{}, 0, time.Duration(0)
 	for b.Loop() {
 		alternate(benchmarkRuns, func(run string) {
 			n := newBenchFixture(b, pods, run)
@@ -287,6 +291,9 @@ func BenchmarkStorm(b *testing.B) {
 				u.measure(run, pods, func() time.Duration { _, total := n.removeAll(clients); return total })
 				writes += stop()
 			})
+			if run == "protected" {
+				stall = max(stall, n.stall)
+			}
 			n.waitForNodes()
 		})
 	}
@@ -296,6 +303,7 @@ func BenchmarkStorm(b *testing.B) {
 	b.ReportMetric(u.over("protected", "reviewed"), "protected-over-reviewed")
 	b.ReportMetric(u["protected"].cpuMilliseconds()-u["reviewed"].cpuMilliseconds(), "cpu-ms-over-reviewed")
 	b.ReportMetric(float64(writes)/float64(u["protected"].removals), "writes/removal")
+	b.ReportMetric(stall.Seconds(), "max-stall-s")
 }
 
 // BenchmarkDenials compares removals that a protector without budget denies with those that a webhook admits which does nothing. A client
