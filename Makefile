@@ -56,10 +56,10 @@ terraform-install: ## Put the Terraform provider where terraform init finds it (
 slow := /charts$$ /cmd/breakwater$$ /cmd/breakwater-dev$$ /terraform-provider/provider$$ /terraform-provider/examples$$ \
 	/e2e/harness/federation /e2e/harness/storm$$ /e2e/harness/release$$ /hack/release$$
 
-# Tests against real API servers wait for almost half of the time, so three packages run on two cores.
+# Tests against real API servers wait for almost half of the time, so three packages run on two cores. make lint vets the code, so go test does not.
 .PHONY: test
 test: ## Run the tests of a change: unit and property tests, the simulation, and tests against real API servers
-	@$(call with_control_planes) export GOGC=400; go test -p 3 -timeout 20m \
+	@$(call with_control_planes) export GOGC=400; go test -vet=off -p 3 -timeout 20m \
 		$$(go list work | grep -v $(slow:%=-e %) | grep -v '/e2e\($$\|/[^h]\|/hostile\)')
 
 # Each package below e2e brings up a topology of its own and waits half of the time, so two run at once. Of the others those of the
@@ -68,8 +68,8 @@ test: ## Run the tests of a change: unit and property tests, the simulation, and
 .PHONY: test-all
 test-all: ## Run the tests that make test leaves out: charts, Terraform, the programs, end to end
 	@$(call with_control_planes,helm kubeconform prometheus terraform terraform-oldest opentofu opentofu-oldest registry krew) export GOGC=400; \
-	go test -p 2 -timeout 40m $$(go list work | grep $(slow:%=-e %) | sort -r) && \
-	go test -p 2 -count=1 -timeout 30m $$(go list ./e2e/... | grep -v -e '/e2e/gitops$$' -e /e2e/harness)
+	go test -vet=off -p 2 -timeout 40m $$(go list work | grep $(slow:%=-e %) | sort -r) && \
+	go test -vet=off -p 2 -count=1 -timeout 30m $$(go list ./e2e/... | grep -v -e '/e2e/gitops$$' -e /e2e/harness)
 
 # The controllers of Flux and the engine of Argo CD take minutes to build when the Go build cache is cold: make test-all does without them.
 gitops_tools := flux flux-source argo-cd controller-gen
