@@ -242,7 +242,11 @@ func (b *baselines) check(ctx context.Context, p proof) error {
 	key := p.name + " of " + strings.Join(p.packages, " ")
 	if b.checks[key] == nil {
 		b.checks[key] = sync.OnceValue(func() error {
-			if result := p.runTests(ctx, b.seeds); result.err != nil {
+			result := p.runTests(ctx, b.seeds)
+			if result.err != nil { // a test with a real API server may time out on a busy machine
+				result = p.runTests(ctx, b.seeds)
+			}
+			if result.err != nil {
 				return fmt.Errorf("the %s fail without a mutant, so they prove nothing: %s", p.name, result.output)
 			}
 			return nil
