@@ -66,6 +66,9 @@ func (r *LiveReader) ListPods(ctx context.Context, namespace, selector string) (
 		if err != nil {
 			return nil, err
 		}
+		if options.Continue == "" { // the first page, or a whole list in place of pages whose version was compacted
+			clear(read.Pods)
+		}
 		for i := range page.Items {
 			item := &page.Items[i]
 			read.Pods[quota.HashUID(item.UID)] = LivePod{item.DeletionTimestamp != nil, item.Generation, PodVersion(item.ResourceVersion)}

@@ -72,12 +72,18 @@ func (r *releaser) announceHeld(
 }
 
 // releaseProtector deletes a protector: it removes the finalizer first, then the object. It records the release between the two: a record counts for
-// whatever happens to the protector within an hour, and the first step fails if the protector has changed since the release was granted.
+// whatever happens to the protector within an hour, and the first step fails if the protector has changed since the release was granted. If it is being
+// deleted already, the first step ends it, so the record comes before.
 func (r *releaser) releaseProtector(ctx context.Context, protector *v1alpha1.PodProtector) error {
 	if isReleased(protector) {
 		return nil
 	}
-	if err := clusters.DropFinalizer(ctx, r.client, protector, v1alpha1.FinalizerProtector, Name); err != nil {
+	if protector.DeletionTimestamp != nil {
+		if err := clusters.RecordRelease(ctx, r.client, protector, Name); err != nil {
+			return err
+		}
+	}
+	if err := clusters.DropFinalizer(ctx, r.client, protector, v1alpha1.FinalizerProtector, Name, testPending(protector)...); err != nil {
 		return fmt.Errorf("remove the finalizer from the PodProtector: %w", err)
 	}
 	if err := clusters.RecordRelease(ctx, r.client, protector, Name); err != nil {
@@ -89,6 +95,18 @@ func (r *releaser) releaseProtector(ctx context.Context, protector *v1alpha1.Pod
 	r.metrics.writes.WithLabelValues("release").Inc()
 	log.FromContext(ctx).Info("Released PodProtector", "protector", klog.KObj(protector))
 	return nil
+}
+
+// testPending returns the tests that fail if another leader has withdrawn the decrease that a protector records: its source wants it again.
+func testPending(protector *v1alpha1.PodProtector) []clusters.Test {
+	at := slices.IndexFunc(protector.Status.Conditions, func(c metav1.Condition) bool {
+		return c.Type == v1alpha1.ConditionDecreasePending && c.Status == metav1.ConditionTrue
+	})
+	if at < 0 {
+		return nil
+	}
+	path := fmt.Sprintf("/status/conditions/%d/", at)
+	return []clusters.Test{{Path: path + "type", Value: v1alpha1.ConditionDecreasePending}, {Path: path + "status", Value: string(metav1.ConditionTrue)}}
 }
 
 // finishRelease deletes a protector whose release was recorded, but not finished before its source wanted it again. It reports whether that is so. A

@@ -12,9 +12,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/policy"
 )
 
-// releaseRemovedParts releases the protectors of parts that a source no longer has: a user who removes a part does so on purpose. The source was
-// read from the API server just before. It returns errOutdated if the policy, which says where the parts are, is no longer as the cache shows it.
-// Built-in kinds have no parts.
+// releaseRemovedParts releases the protectors of parts that a source no longer has: a user who removes a part does so on purpose. It returns errOutdated if
+// the policy, which says where the parts are, or the source is no longer as the cache shows it. Built-in kinds have no parts.
 func (p *protection) releaseRemovedParts(
 	ctx context.Context, ref policy.Ref, source client.Object, protectors []*v1alpha1.PodProtector, wanted []policy.Protector, choice policy.Choice,
 ) error {
@@ -32,6 +31,13 @@ func (p *protection) releaseRemovedParts(
 		}
 		if live == nil || live.UID != protector.UID {
 			continue
+		}
+		source, err := p.kinds.getUnchanged(ctx, ref, source) // the cache may show a confirmation that was withdrawn
+		if err != nil {
+			return err
+		}
+		if source == nil {
+			return errOutdated
 		}
 		if err := p.decreases.checkPolicy(ctx, ref, source, live, choice); err != nil {
 			return err

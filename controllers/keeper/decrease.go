@@ -7,12 +7,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/policy"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
 // decreaseOf returns the conditions that record a pending decrease of a protector (rule 13), or none if no decrease is pending. A protector
-// that waits for its status carries them in its metadata. A record that cannot be parsed counts as none.
+// that waits for its status carries them in its metadata. A record that cannot be parsed counts as none. So does that of a handwritten protector that
+// terminates: it waits for the release of that one, and no client has deleted the recreated one.
 func decreaseOf(p *v1alpha1.PodProtector) (pending []metav1.Condition) {
+	if p.DeletionTimestamp != nil && !policy.IsGenerated(p) {
+		return nil
+	}
 	all := p.Status.Conditions
 	if quota.IsRestorePending(p) {
 		all = nil

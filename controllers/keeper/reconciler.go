@@ -97,13 +97,16 @@ func (r *Reconciler) release(ctx context.Context, cached *v1alpha1.PodProtector)
 	if p.UID != cached.UID || p.DeletionTimestamp == nil || !slices.Contains(p.Finalizers, v1alpha1.FinalizerHold) {
 		return 0, nil // the object has changed, and an event will follow
 	}
-	if crdDeleted, err := r.isCRDDeleted(ctx); err != nil {
+	crdDeleted, err := r.isCRDDeleted(ctx)
+	if err != nil {
 		return 0, err
-	} else if crdDeleted {
-		r.reportKindDeleted(ctx, p)
-		return 0, nil
 	}
-	if wait, err := r.decideRelease(ctx, p); err != nil || wait > 0 {
+	if crdDeleted {
+		r.reportKindDeleted(ctx, p)
+		_, err := r.decideRelease(ctx, p, "its CustomResourceDefinition is being deleted") // the brake remembers it, also after the CRD exists again
+		return 0, err
+	}
+	if wait, err := r.decideRelease(ctx, p, ""); err != nil || wait > 0 {
 		return wait, err
 	}
 	if err := clusters.RecordRelease(ctx, r.Client, p, Name); err != nil {
@@ -117,14 +120,15 @@ func (r *Reconciler) release(ctx context.Context, cached *v1alpha1.PodProtector)
 	return 0, nil
 }
 
-// decideRelease asks the brake whether a protector may be released; it may if wait is 0.
-func (r *Reconciler) decideRelease(ctx context.Context, p *v1alpha1.PodProtector) (wait time.Duration, err error) {
+// decideRelease asks the brake whether a protector may be released; it may if wait is 0. cascade is why its deletion is known to be a cascade; empty if that is
+// not known.
+func (r *Reconciler) decideRelease(ctx context.Context, p *v1alpha1.PodProtector, cascade string) (wait time.Duration, err error) {
 	effect, large := brake.DescribeRelease(p)
 	if r.Brake == nil || !large {
 		return 0, nil
 	}
 	answer, err := r.Brake.Decide(ctx, brake.Request{
-		Protector: p, Deleted: p, Cause: fmt.Sprintf("PodProtector %s was deleted", p.Name), Effect: effect,
+		Protector: p, Deleted: p, Cause: fmt.Sprintf("PodProtector %s was deleted", p.Name), Cascade: cascade, Effect: effect,
 	})
 	if err != nil {
 		return 0, fmt.Errorf("decide on a large decrease: %w", err)

@@ -25,9 +25,13 @@ func AddFinalizer(ctx context.Context, writer client.Client, kind schema.GroupVe
 	return writer.Apply(ctx, client.ApplyConfigurationFromUnstructured(fields), client.FieldOwner(owner), client.ForceOwnership)
 }
 
+// Test is a condition of a patch: the field at a JSON pointer has a value.
+type Test struct{ Path, Value string }
+
 // DropFinalizer removes a finalizer from an object by a JSON patch that tests what it removes. It fails if the generation, UID or finalizer
-// differs from object, on which the caller decided; it sends no resourceVersion. It does not change object, which may belong to a cache.
-func DropFinalizer(ctx context.Context, writer client.Writer, object client.Object, finalizer, owner string) error {
+// differs from object, on which the caller decided, or if one of the tests fails; it sends no resourceVersion. It does not change object, which may
+// belong to a cache.
+func DropFinalizer(ctx context.Context, writer client.Writer, object client.Object, finalizer, owner string, tests ...Test) error {
 	position := slices.Index(object.GetFinalizers(), finalizer)
 	if position < 0 {
 		return nil
@@ -40,6 +44,9 @@ func DropFinalizer(ctx context.Context, writer client.Writer, object client.Obje
 	}
 	if generation := object.GetGeneration(); generation > 0 { // some kinds have none
 		operations = slices.Insert(operations, 0, map[string]any{"op": "test", "path": "/metadata/generation", "value": generation})
+	}
+	for _, test := range tests {
+		operations = slices.Insert(operations, 0, map[string]any{"op": "test", "path": test.Path, "value": test.Value})
 	}
 	patch, err := json.Marshal(operations)
 	if err != nil {

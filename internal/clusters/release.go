@@ -22,9 +22,9 @@ func WasLost(last *v1alpha1.PodProtector) bool {
 	return last != nil && last.DeletionTimestamp == nil && IsHeld(last)
 }
 
-// MayBeLost reports whether a protector may have been lost that a list no longer has, after its watch was interrupted. last is the last state that was
-// observed. Meanwhile the core may have been restored to a state before a deletion that last shows, so only the record of its release tells
-// (WasReleased).
+// MayBeLost reports whether a protector may have been lost that no longer exists, although no watch has shown its deletion. last is the last state that was
+// observed. Meanwhile the core may have been restored to a state before a deletion that last shows, so only the watch, or if it was interrupted the record
+// of the release (WasReleased), tells.
 func MayBeLost(last *v1alpha1.PodProtector) bool { return last != nil && IsHeld(last) }
 
 // IsHeld reports whether a protector has a finalizer of Breakwater.
@@ -39,19 +39,20 @@ const releaseReason = "Released"
 // watching when the protector was deleted sees only that it does not exist, and would treat it as vanished. The release of a protector that
 // was recreated also releases the one that it replaced. API servers keep events for an hour.
 //
-// A namespace that is being deleted accepts no new objects. The event is then about the namespace, and is stored in the namespace for
-// events of cluster-scoped objects.
+// A namespace that is being deleted accepts no new objects, and takes its events along. Another event is about the namespace, and is stored in the namespace
+// for events of cluster-scoped objects.
 func RecordRelease(ctx context.Context, writer client.Writer, p *v1alpha1.PodProtector, by string) error {
 	for _, uid := range []types.UID{p.UID, types.UID(p.Annotations[v1alpha1.AnnotationRestored])} {
 		if uid == "" {
 			continue
 		}
 		event := releaseEvent(p, uid, by)
-		err := writer.Create(ctx, event)
-		if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) || apierrors.IsNotFound(err) {
-			err = writer.Create(ctx, onNamespace(event))
+		if err := writer.Create(ctx, onNamespace(event)); err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("record the release: %w", err)
 		}
-		if err != nil && !apierrors.IsAlreadyExists(err) {
+		err := writer.Create(ctx, event)
+		isEnding := apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) || apierrors.IsNotFound(err)
+		if err != nil && !isEnding && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("record the release: %w", err)
 		}
 	}

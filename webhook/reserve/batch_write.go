@@ -103,6 +103,7 @@ func (w *batchWriter) write(ctx context.Context, key types.NamespacedName, ops [
 		case apierrors.IsConflict(err), apierrors.IsNotFound(err): // rule 1: decide again on the newest object
 			w.metrics.writes.WithLabelValues(w.core, "conflict").Inc()
 			eachClaim(ops, func(claim *quota.Claim) { *claim = quota.Claim{} }) // the write failed, so no claim was stored
+			dropSharedClaims(p, ops, results)
 			incarnation = w.restoreDetector.Mark()
 			rejected := p
 			p, err = w.protectors.After(ctx, rejected)

@@ -72,6 +72,8 @@ const (
 	namePerWrite = 5
 	// nameWithin is the longest interval, so that an escrow in use does not end.
 	nameWithin = quota.EscrowLifetime / 2
+	// giveBackFor is how long writes that give an escrow back are repeated. After that the aggregator ends it.
+	giveBackFor = 30 * time.Second
 )
 
 func newEscrows(isFar func() bool) *escrows {
@@ -135,11 +137,14 @@ func (s *escrows) admit(p *v1alpha1.PodProtector, key types.NamespacedName, op h
 	if s.closing || !e.isUsable(now) || !isSame(e.incarnation) || int(stored.Count) < e.unused+len(e.admitted) {
 		return opResult{}, false
 	}
-	if !slices.ContainsFunc(e.admitted, func(other quota.Removal) bool { return other.PodUID == r.PodUID }) { // rule 2
+	switch at := slices.IndexFunc(e.admitted, func(other quota.Removal) bool { return other.PodUID == r.PodUID }); {
+	case at < 0:
 		e.unused--
+		r.Token = "" // a later request for the pod relies on it too (rule 2), so that this one may not give it back
 		e.admitted = append(e.admitted, r)
-		verdict.Outcome, verdict.Claim = quota.Reserved, quota.Claim{Token: r.Token}
-		*op.claim = verdict.Claim
+		verdict.Outcome = quota.Reserved
+	case e.draft != nil && at < len(e.draft.named):
+		return opResult{}, false // its name may be stored, and the aggregator time it since then: only a write renews it (rule 4)
 	}
 	e.used = now
 	s.startNaming(at, e)
@@ -156,7 +161,8 @@ func (s *escrows) startNaming(at escrowKey, e *escrow) {
 		for {
 			s.awaitNaming(e)
 			s.mu.Lock()
-			if len(e.admitted) == 0 && e.unused == 0 {
+			isOver := e.draft == nil || s.sinceBoot()-e.used > giveBackFor
+			if len(e.admitted) == 0 && e.unused == 0 && isOver {
 				e.isNaming = false
 				delete(s.held, at)
 				s.mu.Unlock()
@@ -291,6 +297,8 @@ func (s *escrows) name(d *escrowDraft, p *v1alpha1.PodProtector, ops []historyOp
 		if one.changed = len(one.named) > 0 || int(stored.Count) != e.unused; one.changed {
 			one.stamp = s.nextStamp()
 			quota.NameEscrowed(p, cell.CellID, s.holder, one.named, e.unused, one.stamp)
+		} else {
+			e.draft = nil // the state has what it stored, or shows that it was not stored
 		}
 		d.cells = append(d.cells, one)
 	}
@@ -375,6 +383,21 @@ func (s *escrows) close() {
 	s.closing = true
 	s.mu.Unlock()
 	s.naming.Wait()
+	for _, protector := range s.ungiven() {
+		_ = s.flush(protector) // if it fails, the aggregator ends the escrow
+	}
+}
+
+// ungiven returns the protectors with an escrow that nothing gives back: the write that made it was under way when closing began.
+func (s *escrows) ungiven() (protectors []types.NamespacedName) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for at, e := range s.held {
+		if e.unused > 0 && !e.isNaming && !slices.Contains(protectors, at.protector) {
+			protectors = append(protectors, at.protector)
+		}
+	}
+	return protectors
 }
 
 // countReserving returns for how many pods operations reserve in a cell. A request that is repeated asks for nothing more.

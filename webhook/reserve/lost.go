@@ -14,11 +14,12 @@ import (
 )
 
 // lastLost returns the last state of a protector that no longer exists; nil when a client has released it. It relies
-// on the watch, so it may return a protector that was released a moment ago, until the watch has shown the release.
+// on the watch, so it may return a protector that was released a moment ago, until the watch has shown the release. That holds for one that
+// terminates as well: the core may have been restored to a state before its deletion.
 func (s *States) lastLost(key types.NamespacedName) *v1alpha1.PodProtector {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	if k, ok := s.byName[key]; ok && (k.lost || clusters.WasLost(k.last)) {
+	if k, ok := s.byName[key]; ok && clusters.MayBeLost(k.last) {
 		return k.last
 	}
 	return nil

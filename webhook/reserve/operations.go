@@ -125,3 +125,15 @@ func eachClaim(ops []historyOp, change func(*quota.Claim)) {
 		}
 	}
 }
+
+// dropSharedClaims makes operations not repeat that gave one of several claims to a reservation back in p, the state that was not accepted: a proxy may have
+// sent the write twice, and only the second one met a conflict. Then the other claim would be given back. Without a repetition the reservation may
+// stay until it is settled.
+func dropSharedClaims(p *v1alpha1.PodProtector, ops []historyOp, results []opResult) {
+	for i := range ops {
+		cell := quota.CellOf(p, ops[i].removal.Cell)
+		if results[i].kind == resultGaveBack && cell != nil && quota.HasReservation(&cell.AdmissionHistory, ops[i].removal.PodUID) {
+			*ops[i].claim = quota.Claim{}
+		}
+	}
+}

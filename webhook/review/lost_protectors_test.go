@@ -123,6 +123,18 @@ func TestReleasedProtectorDeniesNothing(t *testing.T) {
 	}
 }
 
+// The core may have been restored to a state before the deletion that the watch has shown.
+func TestTerminatingProtectorIsLostUntilTheWatchShowsItsEnd(t *testing.T) {
+	d := newMemoryFixture(t, held(memoryProtector("web", 1, 5)))
+	last := d.deleteProtector(t, "web")
+	now := metav1.Now()
+	last.DeletionTimestamp = &now
+	d.core.States.Set(last)
+	d.wantLost(t)
+	d.core.States.HandleDelete(last)
+	d.wantUnprotected(t)
+}
+
 // After an interruption, a watch shows only that a protector no longer exists.
 func TestInterruptedWatchChecksForRelease(t *testing.T) {
 	for _, c := range []struct{ isTerminating, released bool }{{false, false}, {false, true}, {true, false}, {true, true}} {

@@ -13,6 +13,9 @@ import (
 // sees a stamp knows that its holder uses it no longer than that.
 const EscrowLifetime = time.Second
 
+// maxEscrows is the number of escrows of a cell that the API server accepts. More exist only if as many replicas crash and no aggregator ends theirs.
+const maxEscrows = 64
+
 // Escrowed returns the number of reservations in the escrows of a history.
 func Escrowed(h *v1alpha1.AdmissionHistory) (n int) {
 	for i := range h.Escrows {
@@ -56,7 +59,9 @@ func EndEscrows(h *v1alpha1.AdmissionHistory, expired func(v1alpha1.Escrow) bool
 // DropReservations drops all reservations of a history, with and without pods.
 func DropReservations(h *v1alpha1.AdmissionHistory) {
 	h.Buckets = nil
-	EndEscrows(h, func(v1alpha1.Escrow) bool { return true })
+	if len(h.Escrows) > 0 { // otherwise the empty list of a write that has ended them stays
+		EndEscrows(h, func(v1alpha1.Escrow) bool { return true })
+	}
 }
 
 // keepEmptyList leaves an empty list in the write that ends the last escrow, and none in later ones: the API server does not let a component drop escrows
@@ -90,7 +95,7 @@ func MayUseEscrow(p *v1alpha1.PodProtector, cellID string) bool {
 // GrantEscrow returns how many of the wanted reservations a replica may add to its escrow: at most half of what is left, so that other replicas find
 // budget, and of that only what the escrows do not have already (rule E3).
 func GrantEscrow(p *v1alpha1.PodProtector, cellID string, wanted int) int {
-	if !MayEscrow(p, cellID) {
+	if !MayEscrow(p, cellID) || len(CellOf(p, cellID).AdmissionHistory.Escrows) >= maxEscrows {
 		return 0
 	}
 	left := BudgetOf(p).Left()

@@ -2,6 +2,7 @@ package quota_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"testing"
 	"time"
 
@@ -158,5 +159,32 @@ func TestEscrowsExpireAfterTheirLifetimeAndTheDeadline(t *testing.T) {
 	timers.Observe(h, now)
 	if _, ok := timers.Next(deadline); ok {
 		t.Error("Next() has a time for an escrow that has ended")
+	}
+}
+
+// Settlement ends the last escrow, and the same write records an open share again, which drops all reservations.
+func TestListStaysInTheWriteThatEndsTheLastEscrow(t *testing.T) {
+	h := &v1alpha1.AdmissionHistory{Escrows: []v1alpha1.Escrow{{Holder: "one", Count: 1, Stamp: 1}}}
+	quota.EndEscrows(h, func(v1alpha1.Escrow) bool { return true })
+	quota.DropReservations(h)
+	if h.Escrows == nil {
+		t.Error("the list is dropped in the write that ends its last escrow, which the API server rejects")
+	}
+}
+
+// The API server rejects a write with more escrows of a cell than 64.
+func TestFullListOfEscrowsGetsNoMore(t *testing.T) {
+	for crashed, want := range map[int]int{63: 2, 64: 0} {
+		p := escrowed(func(p *v1alpha1.PodProtector) {
+			p.Spec.MinAvailable, p.Status.Cells[0].Aggregation.CountedReplicas = v1alpha1.Pods(0), 1000
+		})
+		p.Status.Cells[0].Aggregation.CountedSpec = quota.CountedSpec(&p.Spec)
+		for i := range crashed {
+			h := &p.Status.Cells[0].AdmissionHistory
+			h.Escrows = append(h.Escrows, v1alpha1.Escrow{Holder: fmt.Sprint("crashed-", i), Count: 1})
+		}
+		if got := quota.GrantEscrow(p, "a", 2); got != want {
+			t.Errorf("with %d escrows, a replica gets %d reservations, want %d", crashed, got, want)
+		}
 	}
 }
