@@ -82,6 +82,9 @@ func TestReleaseListsAndRemovesFinalizers(t *testing.T) {
 	if err := c.Get(t.Context(), client.ObjectKeyFromObject(protector), protector); !apierrors.IsNotFound(err) {
 		t.Errorf("get of the protector: %v, want it deleted", err)
 	}
+	if recorded, err := clusters.WasReleased(t.Context(), c, protector); err != nil || !recorded {
+		t.Errorf("WasReleased() = %v, %v, want true: components that missed its end would take it for vanished", recorded, err)
+	}
 	if err := c.Get(t.Context(), client.ObjectKeyFromObject(ours), ours); err != nil || len(ours.Finalizers) != 2 {
 		t.Errorf("error %v, finalizers %v of an object that was not deleted, want them unchanged", err, ours.Finalizers)
 	}

@@ -14,9 +14,11 @@ import (
 	"github.com/hashicorp/terraform-plugin-log/tflog"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/metadata"
+	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/breakwater-k8s/breakwater/internal/cli/finalizers"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/terraform-provider/transport"
 	"github.com/breakwater-k8s/breakwater/terraform-provider/validate"
 )
@@ -143,7 +145,7 @@ func releaseObject(ctx context.Context, finder *finalizers.Finder, kind runtimes
 		return true, nil
 	}
 	held := *hold
-	if err := transport.Retry(ctx, func(ctx context.Context) error { return finalizers.Release(ctx, finder.Metadata, &held) }); err != nil {
+	if err := transport.Retry(ctx, func(ctx context.Context) error { return finder.Release(ctx, &held) }); err != nil {
 		return true, err
 	}
 	report("Removed from %s: %s.", held.Name(), strings.Join(held.Finalizers, ", "))
@@ -173,6 +175,9 @@ func (c *cluster) finder(namespace string) (*finalizers.Finder, error) {
 	f := &finalizers.Finder{Namespace: namespace}
 	var err error
 	if f.Mapper, err = apiutil.NewDynamicRESTMapper(c.config, c.client); err != nil {
+		return nil, err
+	}
+	if f.Events, err = ctrlclient.New(c.config, ctrlclient.Options{HTTPClient: c.client, Mapper: f.Mapper, Scheme: clusters.Scheme()}); err != nil {
 		return nil, err
 	}
 	f.Metadata, err = metadata.NewForConfigAndClient(metadata.ConfigFor(c.config), c.client)

@@ -13,10 +13,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/cli/finalizers"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
 type releaseFlags struct {
@@ -124,7 +126,7 @@ func (f *releaseFlags) releaseFinalizers(ctx context.Context, out io.Writer, con
 		return err
 	}
 	for i := range found {
-		if err := finalizers.Release(ctx, finder.Metadata, &found[i]); err != nil {
+		if err := finder.Release(ctx, &found[i]); err != nil {
 			return err
 		}
 		if _, err := fmt.Fprintln(out, "released", found[i].Name()); err != nil {
@@ -144,14 +146,17 @@ func (f *releaseFlags) finder(config *rest.Config) (*finalizers.Finder, error) {
 		at := len(parts) - 1
 		finder.Kinds = append(finder.Kinds, schema.FromAPIVersionAndKind(strings.Join(parts[:at], "/"), parts[at]))
 	}
-	client, err := rest.HTTPClientFor(config)
+	connection, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, err
 	}
-	if finder.Mapper, err = apiutil.NewDynamicRESTMapper(config, client); err != nil {
+	if finder.Mapper, err = apiutil.NewDynamicRESTMapper(config, connection); err != nil {
 		return nil, err
 	}
-	finder.Metadata, err = metadata.NewForConfigAndClient(metadata.ConfigFor(config), client)
+	if finder.Events, err = client.New(config, client.Options{HTTPClient: connection, Mapper: finder.Mapper, Scheme: clusters.Scheme()}); err != nil {
+		return nil, err
+	}
+	finder.Metadata, err = metadata.NewForConfigAndClient(metadata.ConfigFor(config), connection)
 	return finder, err
 }
 

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/pager"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
@@ -46,6 +47,8 @@ func (h *HeldObject) IsDeleted() bool { return h.Object.DeletionTimestamp != nil
 type Finder struct {
 	Metadata metadata.Interface
 	Mapper   meta.RESTMapper
+	// Events creates the records of releases. Only Release needs it.
+	Events client.Writer
 	// Namespace restricts the search to the objects of a namespace. Empty means all objects.
 	Namespace string
 	// Kinds are searched in addition to the well-known ones: the kinds of Breakwater, the workloads of Kubernetes, and the source kinds

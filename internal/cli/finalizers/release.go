@@ -10,13 +10,18 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/metadata"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
+const fieldManager = "breakwater-release"
+
 // Release removes the finalizers of Breakwater from an object and keeps the others. It does nothing if the object was deleted or
-// recreated.
-func Release(ctx context.Context, client metadata.Interface, hold *HeldObject) error {
-	resource := client.Resource(hold.Resource).Namespace(hold.Object.Namespace)
+// recreated. That ends a protector that is being deleted, so it records the release first: components that miss the end would take it for vanished.
+// A user who may not create events releases it without a record.
+func (f *Finder) Release(ctx context.Context, hold *HeldObject) error {
+	resource := f.Metadata.Resource(hold.Resource).Namespace(hold.Object.Namespace)
 	for {
 		live, err := resource.Get(ctx, hold.Object.Name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) || err == nil && live.UID != hold.Object.UID {
@@ -28,11 +33,16 @@ func Release(ctx context.Context, client metadata.Interface, hold *HeldObject) e
 		if len(ownFinalizers(live.Finalizers)) == 0 {
 			return nil
 		}
+		if hold.Kind.Kind == "PodProtector" && live.DeletionTimestamp != nil {
+			if err := clusters.RecordRelease(ctx, f.Events, &v1alpha1.PodProtector{ObjectMeta: live.ObjectMeta}, fieldManager); err != nil && !apierrors.IsForbidden(err) {
+				return fmt.Errorf("release %s: %w", hold.Name(), err)
+			}
+		}
 		patch, err := removalPatch(live)
 		if err != nil {
 			return err
 		}
-		_, err = resource.Patch(ctx, live.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "breakwater-release"})
+		_, err = resource.Patch(ctx, live.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
 		switch {
 		case err == nil, apierrors.IsNotFound(err):
 			return nil
