@@ -12,6 +12,8 @@ const (
 	maxUIDLength, maxVersionLength = 128, 64
 	maxLabelKeyLength              = validation.DNS1123SubdomainMaxLength + len("/") + validation.DNS1123LabelMaxLength
 	maxAnnotationsSize             = 256 << 10
+	// maxContainers is how many restarted containers a reservation can name.
+	maxContainers = 1000
 )
 
 // checkBounds returns an error for the first field of the request that is too long. The error does not contain the field's value.
@@ -21,6 +23,14 @@ func (r *Request) checkBounds() error {
 	}
 	if err := checkLength("name", r.PodName, validation.DNS1123SubdomainMaxLength); err != nil {
 		return err
+	}
+	if len(r.Containers) > maxContainers {
+		return fmt.Errorf("the update restarts %d containers of the pod, and at most %d can be reserved: update fewer at a time", len(r.Containers), maxContainers)
+	}
+	for i := range r.Containers {
+		if err := checkLength("container name", r.Containers[i].Name, validation.DNS1123LabelMaxLength); err != nil {
+			return err
+		}
 	}
 	for _, pod := range []*Pod{r.Pod, r.Relabeled} {
 		if pod == nil {

@@ -195,6 +195,15 @@ func notBeforeCount(protector *v1alpha1.PodProtector, cellID string, now time.Ti
 	return now
 }
 
+// notAfterCount returns the time at which the age of a relabeled pod is evaluated: now, but not after the aggregator's count. A pod that does not count
+// yet by the aggregator's clock must not be relabeled without a charge because the webhook's clock is ahead.
+func notAfterCount(protector *v1alpha1.PodProtector, cellID string, now time.Time) time.Time {
+	if cell := quota.CellOf(protector, cellID); cell != nil && cell.Aggregation.LastEventTime.Time.Before(now) {
+		return cell.Aggregation.LastEventTime.Time
+	}
+	return now
+}
+
 // DomainLossTopologyKey returns the node label of the domains whose loss a protector must tolerate. It is empty if there is none.
 func DomainLossTopologyKey(p *v1alpha1.PodProtector) string {
 	spread := p.Spec.Spread

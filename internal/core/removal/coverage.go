@@ -26,6 +26,20 @@ func CoverageIn(p *v1alpha1.PodProtector, cellID string) selectors.Coverage {
 	return PossibleCoverage(p)
 }
 
+// knownCoverage returns the coverage of a protector in a cell. known is false if it names a workload and no aggregator of now has resolved that. A change of
+// the spec that selects the same pods leaves the coverage known.
+func knownCoverage(p *v1alpha1.PodProtector, cellID string) (coverage selectors.Coverage, known bool) {
+	cell := quota.CellOf(p, cellID)
+	switch {
+	case !NamesWorkload(p), cell != nil && HasResolvedTarget(p, cell):
+		return CoverageIn(p, cellID), true
+	case cell == nil, cell.Aggregation.Void, cell.Aggregation.Target == nil, cell.Aggregation.SelectedSpec != quota.SelectedSpec(&p.Spec):
+		return selectors.Coverage{}, false
+	}
+	coverage, err := selectors.CoverageOf(&p.Spec, cell.Aggregation.Target)
+	return coverage, err == nil
+}
+
 // HasResolvedTarget reports whether the aggregator of a cell has resolved the workload that a protector names.
 func HasResolvedTarget(p *v1alpha1.PodProtector, cell *v1alpha1.PodProtectorCell) bool {
 	return cell.Aggregation.CountedSpec == quota.CountedSpec(&p.Spec) && !cell.Aggregation.Void

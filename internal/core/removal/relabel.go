@@ -51,13 +51,19 @@ func criterionText(pod *Pod) string {
 // losesPod reports whether a protector loses a covered pod by a relabel: it no longer covers the pod, or no longer counts it. Of the
 // pod's health, labels and annotations change only the criterion.
 func (c Charge) losesPod(r Request, cell string, now time.Time) bool {
-	if r.Relabeled == nil || c.LeavesCell || !CoverageIn(c.Protector, cell).Covers(r.Relabeled.Labels) {
+	if r.Relabeled == nil || c.LeavesCell {
+		return true
+	}
+	switch coverage, known := knownCoverage(c.Protector, cell); {
+	case !known && !maps.Equal(r.Pod.Labels, r.Relabeled.Labels): // any label may be one of the selector
+		return true
+	case known && coverage.Covers(r.Pod.Labels) && !coverage.Covers(r.Relabeled.Labels):
 		return true
 	}
 	if criterionText(r.Pod) == criterionText(r.Relabeled) {
 		return false
 	}
-	return !c.HealthAt(r.Relabeled.Facts, cell, now).Counted(c.Protector.Spec.Criterion)
+	return !r.Relabeled.Facts.At(c.Protector.Spec.MinReadySeconds, notAfterCount(c.Protector, cell, now)).Counted(c.Protector.Spec.Criterion)
 }
 
 // changesCoverage reports whether a request changes the coverage of the pod.

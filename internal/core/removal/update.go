@@ -17,6 +17,7 @@ type updatablePod struct {
 	} `json:"metadata"`
 	Spec struct {
 		ActiveDeadlineSeconds *int64               `json:"activeDeadlineSeconds"`
+		Resources             resources            `json:"resources"`
 		Containers            []updatableContainer `json:"containers"`
 		InitContainers        []updatableContainer `json:"initContainers"`
 	} `json:"spec"`
@@ -27,17 +28,20 @@ type updatablePod struct {
 }
 
 type updatableContainer struct {
-	Name      string `json:"name"`
-	Image     string `json:"image"`
-	Resources struct {
-		Requests map[corev1.ResourceName]string `json:"requests"`
-		Limits   map[corev1.ResourceName]string `json:"limits"`
-	} `json:"resources"`
+	Name         string    `json:"name"`
+	Image        string    `json:"image"`
+	Resources    resources `json:"resources"`
 	ResizePolicy []struct {
 		ResourceName  corev1.ResourceName                `json:"resourceName"`
 		RestartPolicy corev1.ResourceResizeRestartPolicy `json:"restartPolicy"`
 	} `json:"resizePolicy"`
 	RestartPolicy *corev1.ContainerRestartPolicy `json:"restartPolicy"`
+}
+
+// resources are those of a container or of the whole pod.
+type resources struct {
+	Requests map[corev1.ResourceName]string `json:"requests"`
+	Limits   map[corev1.ResourceName]string `json:"limits"`
 }
 
 type containerStatus struct {
@@ -81,7 +85,7 @@ func restartedContainers(before, after *updatablePod) []v1alpha1.ContainerRestar
 		for i := range containers {
 			is := &containers[i]
 			was := were[is.Name]
-			if was != nil && (ends || was.Image != is.Image || resizeRestarts(was, is)) {
+			if was != nil && (ends || was.Image != is.Image || resizeRestarts(before, after, was, is)) {
 				all = append(all, v1alpha1.ContainerRestarts{Name: is.Name, Restarts: before.restarts(is.Name) + 1})
 			}
 		}
@@ -94,15 +98,23 @@ func endsEarlier(before, after *int64) bool {
 }
 
 // resizeRestarts reports whether a container is restarted because the amount of a resource changes.
-func resizeRestarts(was, is *updatableContainer) bool {
+func resizeRestarts(before, after *updatablePod, was, is *updatableContainer) bool {
 	for _, policy := range is.ResizePolicy {
 		name := policy.ResourceName
 		if policy.RestartPolicy == corev1.RestartContainer &&
-			(was.Resources.Requests[name] != is.Resources.Requests[name] || was.Resources.Limits[name] != is.Resources.Limits[name]) {
+			(was.Resources.Requests[name] != is.Resources.Requests[name] || before.limit(was, name) != after.limit(is, name)) {
 			return true
 		}
 	}
 	return false
+}
+
+// limit returns the limit of a container. Kubelets apply that of the pod to a container without one (since 1.36), with the resizePolicy of the container.
+func (p *updatablePod) limit(c *updatableContainer, name corev1.ResourceName) string {
+	if own := c.Resources.Limits[name]; own != "" && own != "0" {
+		return own
+	}
+	return p.Spec.Resources.Limits[name]
 }
 
 // parseUpdate parses a pod before and after a change. costs is false for a change that leaves the pod available and covered.
