@@ -99,7 +99,17 @@ func TestRelabelThatStaysInTheKnownCoverageIsFree(t *testing.T) {
 	c.Protector.Status.Cells = []v1alpha1.PodProtectorCell{{CellID: "c0", Aggregation: v1alpha1.Aggregation{
 		CountedSpec: "earlier", SelectedSpec: quota.SelectedSpec(&c.Protector.Spec), Target: &v1alpha1.Target{Selector: "app=web"},
 	}}}
-	for want, labels := range map[int]map[string]string{0: {"app": "web", "role": "leader"}, 1: {"role": "leader"}} {
+	for _, one := range []struct {
+		labels map[string]string
+		void   bool
+		want   int
+	}{
+		{map[string]string{"app": "web", "role": "leader"}, false, 0},
+		{map[string]string{"role": "leader"}, false, 1},
+		{map[string]string{"app": "web", "role": "leader"}, true, 1}, // a restored core may have the selector of an earlier workload
+	} {
+		labels, want := one.labels, one.want
+		c.Protector.Status.Cells[0].Aggregation.Void = one.void
 		r, _, err := removal.Parse(updateReview(t, labeledPod(map[string]string{"app": "web"}, ""), labeledPod(labels, "")))
 		if err != nil {
 			t.Fatal(err)
