@@ -34,7 +34,8 @@ func (f *Finder) Release(ctx context.Context, hold *HeldObject) error {
 			return nil
 		}
 		if hold.Kind.Kind == "PodProtector" && live.DeletionTimestamp != nil {
-			if err := clusters.RecordRelease(ctx, f.Events, &v1alpha1.PodProtector{ObjectMeta: live.ObjectMeta}, fieldManager); err != nil && !apierrors.IsForbidden(err) {
+			protector := &v1alpha1.PodProtector{ObjectMeta: live.ObjectMeta}
+			if err := clusters.RecordRelease(ctx, f.Events, protector, fieldManager); err != nil && !apierrors.IsForbidden(err) {
 				return fmt.Errorf("release %s: %w", hold.Name(), err)
 			}
 		}
