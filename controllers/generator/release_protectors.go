@@ -89,6 +89,11 @@ func (r *releaser) releaseProtector(ctx context.Context, protector *v1alpha1.Pod
 	if err := clusters.RecordRelease(ctx, r.client, protector, Name); err != nil {
 		return err
 	}
+	return r.deleteReleased(ctx, protector)
+}
+
+// deleteReleased deletes a protector whose release is recorded.
+func (r *releaser) deleteReleased(ctx context.Context, protector *v1alpha1.PodProtector) error {
 	if err := r.client.Delete(ctx, protector, client.Preconditions{UID: &protector.UID}); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("delete the PodProtector: %w", err)
 	}
@@ -119,7 +124,7 @@ func (r *releaser) finishRelease(ctx context.Context, protector *v1alpha1.PodPro
 	if err != nil || !recorded {
 		return false, err
 	}
-	return true, r.releaseProtector(ctx, protector)
+	return true, r.deleteReleased(ctx, protector)
 }
 
 // errProtectorVanished means that a protector no longer exists: it may have vanished.
