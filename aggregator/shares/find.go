@@ -111,8 +111,15 @@ const shareOfName = "spec.shareOf.name"
 // sharesOf returns the shares of all protectors of a name, of all cells and cores.
 func (k *Keeper) sharesOf(ctx context.Context, r client.Reader, key types.NamespacedName) (*v1alpha1.PodProtectorList, error) {
 	all := &v1alpha1.PodProtectorList{}
-	return all, r.List(ctx, all, client.InNamespace(key.Namespace), client.MatchingFields{shareOfName: key.Name})
+	err := r.List(ctx, all, client.InNamespace(key.Namespace), client.MatchingFields{shareOfName: key.Name})
+	if apierrors.IsNotFound(err) { // no share is outdated: no retry helps, and the pods that die must be counted (rule S4)
+		return nil, errNotServed
+	}
+	return all, err
 }
+
+// errNotServed is the error of a cluster without the CRD of shares.
+var errNotServed = errors.New("the cluster of the cell does not serve PodProtectors: apply the CRDs again")
 
 // errShareOutdated returns a conflict, after which the caller reads again.
 func errShareOutdated(name, reason string) error {

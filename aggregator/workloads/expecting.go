@@ -66,13 +66,22 @@ func (e *expecting) search(ctx context.Context, o snapshot.Owner) (searchResult,
 	switch before := e.last[o]; {
 	case err != nil && before.workload != snapshot.NoOwner():
 		e.seen[o] = before
-	case err != nil && isUnknown(err) && !s.isExpected(o.UID):
+	case err != nil && !s.isExpected(o.UID) && (isUnknown(err) || s.isUnread && !e.asksKnown(s)): // rule 9
 		e.hasUncounted = true
 		fallthrough
 	default:
 		e.seen[o] = result
 	}
 	return result, err
+}
+
+// asksKnown reports whether a search has got to a workload that was expected before, as that of a new set of a Deployment. What was expected before
+// includes its pods, also while its scale cannot be read.
+func (e *expecting) asksKnown(s *workloadSearch) bool {
+	return slices.ContainsFunc(e.known, func(w v1alpha1.ExpectedWorkload) bool {
+		owner := snapshot.Owner{APIVersion: w.APIVersion, Kind: w.Kind, Name: w.Name}
+		return !isSum(w) && slices.Contains(s.asked, s.workloads.nameOf(owner, s.namespace))
+	})
 }
 
 // isUnseenSet reports whether a set was deleted before this leader saw what controlled it, so that only its pods are left.

@@ -37,6 +37,8 @@ type workloadSearch struct {
 
 	// asked are the objects on which the result depends.
 	asked []workloadName
+	// isUnread reports that a workload exists whose scale could not be read.
+	isUnread bool
 }
 
 // find finds the workload of the pods whose controller is bottom. The result has what it depends on also if find returns an error.
@@ -73,6 +75,7 @@ func (s *workloadSearch) ascend(ctx context.Context, bottom snapshot.Owner) (sea
 		}
 		size, err := s.workloads.sizeOf(ctx, at, object)
 		if err != nil {
+			s.isUnread = true
 			return searchResult{}, describe(err)
 		}
 		scale, err := s.scaleOf(at, size)
@@ -101,7 +104,7 @@ func (s *workloadSearch) isRecorded(o snapshot.Owner) bool {
 // read reads the metadata of an object, and records that the result depends on it.
 func (s *workloadSearch) read(ctx context.Context, at snapshot.Owner) (object *metav1.PartialObjectMetadata, kindNotServed bool, err error) {
 	s.asked = append(s.asked, s.workloads.nameOf(at, s.namespace))
-	object, err = s.workloads.object(ctx, s.namespace, at, s.last.deleted)
+	object, err = s.workloads.object(ctx, s.namespace, at, s.last.deleted && !s.last.kindNotServed)
 	if meta.IsNoMatchError(err) {
 		return nil, true, nil
 	}
@@ -135,6 +138,7 @@ func (s *workloadSearch) replacement(ctx context.Context, controller snapshot.Ow
 	case apierrors.IsInternalError(err) && !hasReplaced:
 		return searchResult{}, false, nil // its scale never stated a number, as one without spec.replicas
 	case err != nil:
+		s.isUnread = true
 		return searchResult{}, false, describe(err)
 	}
 	scale, err := s.scaleOf(controller, size)

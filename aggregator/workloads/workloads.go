@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -115,12 +116,31 @@ func (w *workloads) object(ctx context.Context, namespace string, o snapshot.Own
 	}
 	live, err := w.metadata.Resource(kind.resource).Namespace(name.Namespace).Get(ctx, o.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return nil, nil
+		return nil, w.checkServed(ctx, kind.resource, o)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("get %s %s: %w", o.Kind, name, err)
 	}
 	return live, nil
+}
+
+// checkServed returns a NoKindMatchError unless the kind of an object that was not found is certainly served, and not being deleted: an API server
+// answers the same for an object of a lost kind, which the mapper still knows, and deletes the objects of a CRD before the CRD itself (rule 13). A CRD
+// is marked before that, so a live read observes it.
+func (w *workloads) checkServed(ctx context.Context, resource schema.GroupVersionResource, o snapshot.Owner) error {
+	if !strings.Contains(resource.Group, ".") {
+		return nil // of Kubernetes itself
+	}
+	definitions := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	crd, err := w.metadata.Resource(definitions).Get(ctx, resource.GroupResource().String(), metav1.GetOptions{})
+	switch {
+	case err == nil && crd.DeletionTimestamp == nil:
+		return nil
+	case err == nil, apierrors.IsNotFound(err), apierrors.IsForbidden(err):
+		return &meta.NoKindMatchError{GroupKind: o.GroupKind(), SearchedVersions: []string{resource.Version}}
+	default:
+		return fmt.Errorf("get the CustomResourceDefinition of %s: %w", o.Kind, err)
+	}
 }
 
 // kindOf returns how the kind of an owner is served.

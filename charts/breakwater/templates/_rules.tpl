@@ -84,6 +84,9 @@
 - {apiGroups: [batch], resources: [cronjobs/scale, jobs/scale], verbs: [get]}
 - {apiGroups: [""], resources: [replicationcontrollers], verbs: [get, list, watch]}
 - {apiGroups: [""], resources: [replicationcontrollers/scale], verbs: [get]}
+{{- if .Values.aggregator.workloadKinds }}
+- {apiGroups: [apiextensions.k8s.io], resources: [customresourcedefinitions], verbs: [get]}
+{{- end }}
 {{- range .Values.aggregator.workloadKinds }}
 - {apiGroups: [{{ .apiGroup | quote }}], resources: [{{ .resource }}], verbs: [get, list, watch]}
 - {apiGroups: [{{ .apiGroup | quote }}], resources: [{{ .resource }}/scale], verbs: [get]}
