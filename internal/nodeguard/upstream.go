@@ -93,9 +93,13 @@ type Upstream struct {
 	transport *http.Transport
 	// identity checks a connection: it returns an error if requests may not be sent there.
 	identity func(context.Context, http.RoundTripper) error
+	// certFile is the client certificate; empty without one.
+	certFile string
 
 	mu    sync.Mutex
 	conns []*http.ClientConn
+	// certTime is when the certificate of the connections was written.
+	certTime time.Time
 	// failed is the error of the last attempt to connect, at failedAt. The kubelet tries again many times a second.
 	failed   error
 	failedAt time.Time
@@ -131,11 +135,15 @@ func NewUpstream(k *Kubeconfig, withCertificate bool, identity func(context.Cont
 	}
 	protocols := new(http.Protocols)
 	protocols.SetHTTP2(true)
-	return &Upstream{address: address, identity: identity, transport: &http.Transport{
+	u := &Upstream{address: address, identity: identity, transport: &http.Transport{
 		TLSClientConfig: config, DisableCompression: true, Protocols: protocols, TLSHandshakeTimeout: dialTimeout,
 		DialContext: (&net.Dialer{Timeout: dialTimeout}).DialContext,
 		HTTP2:       &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout},
 	}}
+	if withCertificate {
+		u.certFile = k.CertFile
+	}
+	return u
 }
 
 // RoundTrip implements http.RoundTripper. A read that meets a connection that has just ended is sent again on another one.
@@ -156,6 +164,7 @@ func (u *Upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 func (u *Upstream) conn(ctx context.Context) (*http.ClientConn, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	u.closeOutdated()
 	u.conns = slices.DeleteFunc(u.conns, func(c *http.ClientConn) bool { return c.Err() != nil })
 	for _, c := range u.conns {
 		if c.Reserve() == nil {
@@ -172,6 +181,22 @@ func (u *Upstream) conn(ctx context.Context) (*http.ClientConn, error) {
 	}
 	u.conns = append(u.conns, c)
 	return c, c.Reserve()
+}
+
+// closeOutdated closes all connections when the kubelet has replaced its certificate, as the kubelet does. An API server checks the certificate of a
+// connection at each request: on one that outlives its certificate, it answers every request with 401. mu is held.
+func (u *Upstream) closeOutdated() {
+	if u.certFile == "" {
+		return
+	}
+	file, err := os.Stat(u.certFile)
+	if err != nil || file.ModTime().Equal(u.certTime) {
+		return
+	}
+	for _, c := range u.conns {
+		_ = c.Close()
+	}
+	u.conns, u.certTime = nil, file.ModTime()
 }
 
 // connect opens a connection, and checks where it leads.
