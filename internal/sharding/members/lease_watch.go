@@ -2,6 +2,7 @@ package members
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -25,7 +26,11 @@ func (t *ShardTracker) leaseChanged(object any) {
 	key := client.ObjectKeyFromObject(lease)
 	t.mu.Lock()
 	before := t.leases[key]
-	if err := ring.CheckLease(lease); err != nil {
+	err := ring.CheckLease(lease)
+	if err == nil && before != nil && before.lease.Labels[v1alpha1.LabelRing] != lease.Labels[v1alpha1.LabelRing] && ring.IsAvailable(before.stateAt(t.now())) {
+		err = errors.New("its label names another ring than before, whose shard may still work")
+	}
+	if err != nil {
 		now := t.recordLost(key)
 		t.mu.Unlock()
 		t.log.Info("Ignored an invalid Lease", "lease", key, "ring", lease.Labels[v1alpha1.LabelRing], "reason", err.Error())

@@ -324,6 +324,9 @@ func TestShardWithoutLeaseKeepsObjectsUntilItMustHaveStopped(t *testing.T) {
 		"it becomes invalid": func(l *fixture) {
 			l.edit("a", func(lease *coordinationv1.Lease) { lease.Spec.LeaseDurationSeconds = ptr.To[int32](86400) })
 		},
+		"its label names another ring": func(l *fixture) {
+			l.edit("a", func(lease *coordinationv1.Lease) { lease.Labels[v1alpha1.LabelRing] = "another" })
+		},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			l := newFixture(t)
