@@ -25,7 +25,8 @@ type Tracker struct {
 }
 
 type lastBeat struct {
-	value string
+	// value is the newest one, and overtaken the one before it, which a late cache may show again.
+	value, overtaken string
 	// at is the time at which the value was first seen. changed reports whether another value was seen before it.
 	at      time.Time
 	changed bool
@@ -37,8 +38,8 @@ func (p *Tracker) Observe(component, value string, now time.Time) {
 		p.last = map[string]lastBeat{}
 	}
 	last, known := p.last[component]
-	if !known || last.value != value {
-		p.last[component] = lastBeat{value: value, at: now, changed: known}
+	if !known || last.value != value && (!last.changed || last.overtaken != value) {
+		p.last[component] = lastBeat{value: value, overtaken: last.value, at: now, changed: known}
 	}
 }
 

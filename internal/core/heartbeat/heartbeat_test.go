@@ -36,11 +36,11 @@ func TestState(t *testing.T) {
 			"": func(t *rapid.T) {
 				for _, name := range []string{"a", "b"} {
 					all := record[name]
-					// The last one that differs from its predecessor is the last sign of life.
-					sign, moved := 0, false
-					for i := range all {
-						if i > 0 && all[i].value != all[i-1].value {
-							sign, moved = i, true
+					// The last one that differs from the newest is the last sign of life, unless the newest has replaced the same value: a late cache shows it.
+					sign, overtaken, moved := 0, "", false
+					for i := 1; i < len(all); i++ {
+						if newest := all[sign].value; all[i].value != newest && (!moved || all[i].value != overtaken) {
+							sign, overtaken, moved = i, newest, true
 						}
 					}
 					want := heartbeat.Unknown
@@ -58,4 +58,19 @@ func TestState(t *testing.T) {
 			},
 		})
 	})
+}
+
+// Live reads show a later heartbeat than a cache that is stuck. The component has stopped since.
+func TestLateCacheShowsNoSignOfLife(t *testing.T) {
+	p, began, limit := heartbeat.Tracker{}, time.Unix(0, 0), time.Minute
+	for second := range 121 {
+		now := began.Add(time.Duration(second) * time.Second)
+		p.Observe("a", "cached", now)
+		if second >= 1 {
+			p.Observe("a", "live", now)
+		}
+	}
+	if got := p.State("a", limit, began.Add(2*time.Minute)); got != heartbeat.Silent {
+		t.Errorf("State() = %d, want %d", got, heartbeat.Silent)
+	}
 }
