@@ -80,8 +80,8 @@ const (
 func proofs() []proof {
 	return append(shareProofs(), []proof{
 		{properties, []string{
-			"./internal/core/quota", "./internal/sharding/members", "./internal/sharding/ownership", "./internal/sharding/slot", "./internal/core/podhealth", "./internal/core/heartbeat",
-			"./internal/core/policy", "./internal/clusters",
+			"./internal/core/quota", "./internal/sharding/members", "./internal/sharding/ownership", "./internal/sharding/slot", "./internal/core/podhealth",
+			"./internal/core/heartbeat", "./internal/core/policy", "./internal/clusters",
 			"./aggregator", "./aggregator/conditions", "./aggregator/guard", "./aggregator/modes", "./aggregator/snapshot",
 			"./aggregator/stream", "./aggregator/workloads",
 			"./webhook", "./webhook/reserve", "./webhook/review", "./webhook/register", "./webhook/wake",
