@@ -82,7 +82,25 @@ func TestEscrowsAccountForAdmittedRemovals(t *testing.T) {
 		w.mustBeginAggregation(t, w.newest())
 		w.finishAggregation(0)
 		replica := &escrowReplica{simulatedCell: w}
-		actions := w.escrowFaults()
+		actions := w.actions()
+		actions["create"] = func(*rapid.T) { w.create(true) }
+		actions["ask"] = func(t *rapid.T) { w.review(drawPod(t, w.pods, "pod"), v1alpha1.OperationDelete) }
+		actions["a rare fault"] = func(t *rapid.T) {
+			switch rapid.IntRange(0, 11).Draw(t, "which") {
+			case 0:
+				w.clearEntry()
+			case 1:
+				w.restore(rapid.IntRange(0, len(w.history)-1).Draw(t, "as it was"))
+			case 2:
+				w.restoreCore(rapid.IntRange(0, len(w.history)-1).Draw(t, "to"))
+			case 3, 4:
+				w.lead()
+			}
+		}
+		actions["pass time"] = func(t *rapid.T) {
+			all := []time.Duration{time.Second, simulatedDeadline - quota.EscrowLifetime/2, simulatedDeadline, simulatedInFlight}
+			w.passTime(rapid.SampledFrom(all).Draw(t, "time"))
+		}
 		actions["a storm"] = func(t *rapid.T) {
 			replica.write(rapid.IntRange(0, 6).Draw(t, "wanted"))
 			if rapid.Bool().Draw(t, "is counted") {
@@ -99,52 +117,4 @@ func TestEscrowsAccountForAdmittedRemovals(t *testing.T) {
 		replica.write(0)
 		w.checkLiveness(t)
 	})
-}
-
-// escrowFaults are what happens beside the holder of an escrow.
-func (w *simulatedCell) escrowFaults() map[string]func(*rapid.T) {
-	return map[string]func(*rapid.T){
-		"create": func(*rapid.T) { w.create(true) },
-		"ask":    func(t *rapid.T) { w.review(drawPod(t, w.pods, "pod"), v1alpha1.OperationDelete) },
-		"take effect": func(t *rapid.T) {
-			if len(w.inFlight) == 0 {
-				t.Skip("none in flight")
-			}
-			w.takeEffect(rapid.IntRange(0, len(w.inFlight)-1).Draw(t, "request"), rapid.Bool().Draw(t, "graceful"))
-		},
-		"a rare fault": func(t *rapid.T) {
-			switch rapid.IntRange(0, 11).Draw(t, "which") {
-			case 0:
-				w.clearEntry()
-			case 1:
-				w.restore(rapid.IntRange(0, len(w.history)-1).Draw(t, "as it was"))
-			case 2:
-				w.restoreCore(rapid.IntRange(0, len(w.history)-1).Draw(t, "to"))
-			case 3, 4:
-				w.lead()
-			}
-		},
-		"pass time": func(t *rapid.T) {
-			all := []time.Duration{time.Second, simulatedDeadline - quota.EscrowLifetime/2, simulatedDeadline, simulatedInFlight}
-			w.passTime(rapid.SampledFrom(all).Draw(t, "time"))
-		},
-		"deliver":     func(t *rapid.T) { w.drawLeader(t).deliver(w.events, rapid.IntRange(1, 5).Draw(t, "events")) },
-		"relist":      func(t *rapid.T) { w.relist(w.drawLeader(t)) },
-		"begin write": func(t *rapid.T) { w.mustBeginAggregation(t, w.drawLeader(t)) },
-		"finish write": func(t *rapid.T) {
-			if len(w.pending) == 0 {
-				t.Skip("none pending")
-			}
-			w.finishAggregation(rapid.IntRange(0, len(w.pending)-1).Draw(t, "write"))
-		},
-		"aggregate": func(t *rapid.T) {
-			w.mustBeginAggregation(t, w.drawLeader(t))
-			w.finishAggregation(len(w.pending) - 1)
-		},
-		"": func(t *rapid.T) {
-			if err := w.check(); err != nil {
-				t.Fatal(err)
-			}
-		},
-	}
 }

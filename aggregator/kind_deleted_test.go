@@ -3,7 +3,6 @@ package aggregator_test
 import (
 	"testing"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -14,14 +13,7 @@ func TestTargetOfDeletedKindIsNotReleasedByPolicy(t *testing.T) {
 	l := newFixture(t)
 	l.createCell()
 	l.createPod("web-0", true)
-	definition := l.defineKind("ships", "Ship")
-	ship := &unstructured.Unstructured{Object: map[string]any{
-		"metadata": map[string]any{"namespace": l.namespace, "name": "web"},
-		"spec":     map[string]any{"replicas": int64(4)},
-	}}
-	ship.SetAPIVersion("targets.test/v1")
-	ship.SetKind("Ship")
-	l.eventually(func() string { return text(l.client.Create(l.Context(), ship)) })
+	definition, ship := l.createOfNewKind("ships", "Ship")
 	l.eventually(func() string {
 		return text(l.client.Status().Patch(t.Context(), ship, client.RawPatch("application/merge-patch+json", []byte(`{"status":{"selector":"app=web"}}`))))
 	})

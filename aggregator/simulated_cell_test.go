@@ -496,7 +496,8 @@ func TestSettlementKeepsReservationsInFlight(t *testing.T) {
 			w.create(true)
 		}
 		w.lead()
-		t.Repeat(map[string]func(*rapid.T){
+		actions := w.actions()
+		maps.Copy(actions, map[string]func(*rapid.T){
 			"create": func(t *rapid.T) { w.create(rapid.Bool().Draw(t, "ready")) },
 			"become ready": func(t *rapid.T) {
 				p := drawPod(t, w.pods, "pod")
@@ -534,12 +535,6 @@ func TestSettlementKeepsReservationsInFlight(t *testing.T) {
 				}
 				w.review(rapid.SampledFrom(w.ended).Draw(t, "ended"), v1alpha1.OperationDelete)
 			},
-			"take effect": func(t *rapid.T) {
-				if len(w.inFlight) == 0 {
-					t.Skip("none in flight")
-				}
-				w.takeEffect(rapid.IntRange(0, len(w.inFlight)-1).Draw(t, "request"), rapid.Bool().Draw(t, "graceful"))
-			},
 			"fail": func(t *rapid.T) {
 				if len(w.inFlight) == 0 {
 					t.Skip("none in flight")
@@ -550,32 +545,45 @@ func TestSettlementKeepsReservationsInFlight(t *testing.T) {
 			"the protector vanishes and is restored": func(t *rapid.T) { w.restore(rapid.IntRange(0, len(w.history)-1).Draw(t, "as it was")) },
 			"the core is restored":                   func(t *rapid.T) { w.restoreCore(rapid.IntRange(0, len(w.history)-1).Draw(t, "to")) },
 			"pass time":                              func(t *rapid.T) { w.passTime(time.Duration(rapid.IntRange(1, 70).Draw(t, "seconds")) * time.Second) },
-			"deliver":                                func(t *rapid.T) { w.drawLeader(t).deliver(w.events, rapid.IntRange(1, 5).Draw(t, "events")) },
-			"relist":                                 func(t *rapid.T) { w.relist(w.drawLeader(t)) },
 			"new leader":                             func(*rapid.T) { w.lead() },
 			"new leader with an epoch of the lost time": func(*rapid.T) {
 				w.epoch--
 				w.lead()
 			},
-			"begin write": func(t *rapid.T) { w.mustBeginAggregation(t, w.drawLeader(t)) },
-			"finish write": func(t *rapid.T) {
-				if len(w.pending) == 0 {
-					t.Skip("none pending")
-				}
-				w.finishAggregation(rapid.IntRange(0, len(w.pending)-1).Draw(t, "write"))
-			},
-			"aggregate": func(t *rapid.T) {
-				w.mustBeginAggregation(t, w.drawLeader(t))
-				w.finishAggregation(len(w.pending) - 1)
-			},
-			"": func(t *rapid.T) {
-				if err := w.check(); err != nil {
-					t.Fatal(err)
-				}
-			},
 		})
+		t.Repeat(actions)
 		w.checkLiveness(t)
 	})
+}
+
+// actions returns what a cell, its aggregators and the watches do in every property test.
+func (w *simulatedCell) actions() map[string]func(*rapid.T) {
+	return map[string]func(*rapid.T){
+		"take effect": func(t *rapid.T) {
+			if len(w.inFlight) == 0 {
+				t.Skip("none in flight")
+			}
+			w.takeEffect(rapid.IntRange(0, len(w.inFlight)-1).Draw(t, "request"), rapid.Bool().Draw(t, "graceful"))
+		},
+		"deliver":     func(t *rapid.T) { w.drawLeader(t).deliver(w.events, rapid.IntRange(1, 5).Draw(t, "events")) },
+		"relist":      func(t *rapid.T) { w.relist(w.drawLeader(t)) },
+		"begin write": func(t *rapid.T) { w.mustBeginAggregation(t, w.drawLeader(t)) },
+		"finish write": func(t *rapid.T) {
+			if len(w.pending) == 0 {
+				t.Skip("none pending")
+			}
+			w.finishAggregation(rapid.IntRange(0, len(w.pending)-1).Draw(t, "write"))
+		},
+		"aggregate": func(t *rapid.T) {
+			w.mustBeginAggregation(t, w.drawLeader(t))
+			w.finishAggregation(len(w.pending) - 1)
+		},
+		"": func(t *rapid.T) {
+			if err := w.check(); err != nil {
+				t.Fatal(err)
+			}
+		},
+	}
 }
 
 func (w *simulatedCell) drawLeader(t *rapid.T) *leader {

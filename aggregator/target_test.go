@@ -124,14 +124,7 @@ func TestTargetOfDeletedKindIsRetained(t *testing.T) {
 	l := newFixture(t)
 	l.createCell()
 	l.createPod("web-0", true)
-	definition := l.defineKind("boats", "Boat")
-	boat := &unstructured.Unstructured{Object: map[string]any{
-		"metadata": map[string]any{"namespace": l.namespace, "name": "web"},
-		"spec":     map[string]any{"replicas": int64(4)},
-	}}
-	boat.SetAPIVersion("targets.test/v1")
-	boat.SetKind("Boat")
-	l.eventually(func() string { return text(l.client.Create(l.Context(), boat)) })
+	definition, boat := l.createOfNewKind("boats", "Boat")
 	l.createProtector(setTarget("targets.test/v1", "Boat", "web"))
 	l.run("a")
 	l.wantTarget(v1alpha1.ReasonTargetUnknown, "has no selector")
@@ -150,6 +143,20 @@ func TestTargetOfDeletedKindIsRetained(t *testing.T) {
 		t.Errorf("target %+v", target)
 	}
 	l.wantFloor(1, 4)
+}
+
+// createOfNewKind defines a kind and creates a workload of it that wants four pods.
+func (l *fixture) createOfNewKind(plural, kind string) (definition *apiextensionsv1.CustomResourceDefinition, object *unstructured.Unstructured) {
+	l.Helper()
+	definition = l.defineKind(plural, kind)
+	object = &unstructured.Unstructured{Object: map[string]any{
+		"metadata": map[string]any{"namespace": l.namespace, "name": "web"},
+		"spec":     map[string]any{"replicas": int64(4)},
+	}}
+	object.SetAPIVersion("targets.test/v1")
+	object.SetKind(kind)
+	l.eventually(func() string { return text(l.client.Create(l.Context(), object)) })
+	return definition, object
 }
 
 // defineKind creates a kind whose scale reports a selector once its controller has set it.

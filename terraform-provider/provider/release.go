@@ -13,12 +13,8 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	"github.com/hashicorp/terraform-plugin-log/tflog"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/metadata"
-	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/breakwater-k8s/breakwater/internal/cli/finalizers"
-	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/terraform-provider/transport"
 	"github.com/breakwater-k8s/breakwater/terraform-provider/validate"
 )
@@ -172,16 +168,7 @@ func describeReleased(held, now *finalizers.HeldObject) string {
 
 // finder returns a Finder for objects that finalizers hold in a namespace.
 func (c *cluster) finder(namespace string) (*finalizers.Finder, error) {
-	f := &finalizers.Finder{Namespace: namespace}
-	var err error
-	if f.Mapper, err = apiutil.NewDynamicRESTMapper(c.config, c.client); err != nil {
-		return nil, err
-	}
-	if f.Events, err = ctrlclient.New(c.config, ctrlclient.Options{HTTPClient: c.client, Mapper: f.Mapper, Scheme: clusters.Scheme()}); err != nil {
-		return nil, err
-	}
-	f.Metadata, err = metadata.NewForConfigAndClient(metadata.ConfigFor(c.config), c.client)
-	return f, err
+	return finalizers.NewFinder(c.config, c.client, namespace)
 }
 
 // actionBase holds what all actions share: the cluster to act on.

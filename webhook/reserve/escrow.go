@@ -137,13 +137,13 @@ func (s *escrows) admit(p *v1alpha1.PodProtector, key types.NamespacedName, op h
 	if s.closing || !e.isUsable(now) || !isSame(e.incarnation) || int(stored.Count) < e.unused+len(e.admitted) {
 		return opResult{}, false
 	}
-	switch at := slices.IndexFunc(e.admitted, func(other quota.Removal) bool { return other.PodUID == r.PodUID }); {
-	case at < 0:
+	switch before := slices.IndexFunc(e.admitted, func(other quota.Removal) bool { return other.PodUID == r.PodUID }); {
+	case before < 0:
 		e.unused--
 		r.Token = "" // a later request for the pod relies on it too (rule 2), so that this one may not give it back
 		e.admitted = append(e.admitted, r)
 		verdict.Outcome = quota.Reserved
-	case e.draft != nil && at < len(e.draft.named):
+	case e.draft != nil && before < len(e.draft.named):
 		return opResult{}, false // its name may be stored, and the aggregator time it since then: only a write renews it (rule 4)
 	}
 	e.used = now

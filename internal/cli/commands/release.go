@@ -11,14 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/cli/finalizers"
-	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
 type releaseFlags struct {
@@ -137,27 +133,25 @@ func (f *releaseFlags) releaseFinalizers(ctx context.Context, out io.Writer, con
 }
 
 func (f *releaseFlags) finder(config *rest.Config) (*finalizers.Finder, error) {
-	finder := &finalizers.Finder{Namespace: f.core.NamespaceFlag()}
+	var kinds []schema.GroupVersionKind
 	for _, text := range f.kinds {
 		parts := strings.Split(text, "/")
 		if len(parts) < 2 || len(parts) > 3 || slices.Contains(parts[len(parts)-2:], "") {
 			return nil, fmt.Errorf("--kind %q: want group/version/Kind, such as argoproj.io/v1alpha1/Rollout", text)
 		}
 		at := len(parts) - 1
-		finder.Kinds = append(finder.Kinds, schema.FromAPIVersionAndKind(strings.Join(parts[:at], "/"), parts[at]))
+		kinds = append(kinds, schema.FromAPIVersionAndKind(strings.Join(parts[:at], "/"), parts[at]))
 	}
 	connection, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, err
 	}
-	if finder.Mapper, err = apiutil.NewDynamicRESTMapper(config, connection); err != nil {
+	finder, err := finalizers.NewFinder(config, connection, f.core.NamespaceFlag())
+	if err != nil {
 		return nil, err
 	}
-	if finder.Events, err = client.New(config, client.Options{HTTPClient: connection, Mapper: finder.Mapper, Scheme: clusters.Scheme()}); err != nil {
-		return nil, err
-	}
-	finder.Metadata, err = metadata.NewForConfigAndClient(metadata.ConfigFor(config), connection)
-	return finder, err
+	finder.Kinds = kinds
+	return finder, nil
 }
 
 // isNamed reports whether an object is among the named ones. No names match all objects.

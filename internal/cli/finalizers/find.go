@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -15,10 +16,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/pager"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
 const finalizerPrefix = "breakwater.dev/"
@@ -54,6 +58,20 @@ type Finder struct {
 	// Kinds are searched in addition to the well-known ones: the kinds of Breakwater, the workloads of Kubernetes, and the source kinds
 	// of generated protectors.
 	Kinds []schema.GroupVersionKind
+}
+
+// NewFinder returns a Finder for a namespace, or for all if it is empty, that can also release. It connects by an HTTP client of the configuration.
+func NewFinder(config *rest.Config, connection *http.Client, namespace string) (*Finder, error) {
+	mapper, err := apiutil.NewDynamicRESTMapper(config, connection)
+	if err != nil {
+		return nil, err
+	}
+	events, err := client.New(config, client.Options{HTTPClient: connection, Mapper: mapper, Scheme: clusters.Scheme()})
+	if err != nil {
+		return nil, err
+	}
+	objects, err := metadata.NewForConfigAndClient(metadata.ConfigFor(config), connection)
+	return &Finder{Metadata: objects, Mapper: mapper, Events: events, Namespace: namespace}, err
 }
 
 // Find returns all held objects, sorted by name. It ignores kinds that the cluster does not have.
